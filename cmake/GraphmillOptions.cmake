@@ -1,0 +1,26 @@
+# Warnings, sanitizers, linker and cache for every target of ours.
+option(GRAPHMILL_WERROR "treat warnings as errors" ON)
+option(GRAPHMILL_CUDA "use the CUDA toolkit's headers when they are there" ON)
+set(GRAPHMILL_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize takes them (address,undefined or thread)")
+
+add_library(graphmill_options INTERFACE)
+target_compile_options(graphmill_options INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+  -ffp-contract=off  # an fma is written as one, never made by the compiler: results must not depend on its flags
+  $<$<BOOL:${GRAPHMILL_WERROR}>:-Werror>)
+target_include_directories(graphmill_options INTERFACE ${CMAKE_SOURCE_DIR})
+
+if(GRAPHMILL_SANITIZE)
+  add_compile_options(-fsanitize=${GRAPHMILL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GRAPHMILL_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
