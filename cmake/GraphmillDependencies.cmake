@@ -16,5 +16,5 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 # Debian puts LLVM under a versioned prefix.
 list(APPEND CMAKE_PREFIX_PATH /usr/lib/llvm-19)
-find_package(LLVM 19 REQUIRED CONFIG)
+find_package(LLVM 19.1 REQUIRED CONFIG)
 find_package(LLD REQUIRED CONFIG)
