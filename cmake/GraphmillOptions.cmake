@@ -1,6 +1,7 @@
 # Warnings, sanitizers, linker and cache for every target of ours.
 option(GRAPHMILL_WERROR "treat warnings as errors" ON)
 option(GRAPHMILL_CUDA "use the CUDA toolkit's headers when they are there" ON)
+option(GRAPHMILL_ASSERTIONS "keep assert() in every build type and check the standard library's preconditions" OFF)
 set(GRAPHMILL_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize takes them (address,undefined or thread)")
 
 add_library(graphmill_options INTERFACE)
@@ -9,6 +10,11 @@ target_compile_options(graphmill_options INTERFACE
   -ffp-contract=off  # an fma is written as one, never made by the compiler: results must not depend on its flags
   $<$<BOOL:${GRAPHMILL_WERROR}>:-Werror>)
 target_include_directories(graphmill_options INTERFACE ${CMAKE_SOURCE_DIR})
+
+if(GRAPHMILL_ASSERTIONS)
+  add_compile_options(-UNDEBUG)  # options come after the build type's flags, which define it
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
 
 if(GRAPHMILL_SANITIZE)
   add_compile_options(-fsanitize=${GRAPHMILL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
