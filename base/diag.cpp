@@ -1,0 +1,77 @@
+#include "base/diag.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace gm {
+
+std::string code_name(Code code) { return fmt::format("GM{:04}", static_cast<int>(code)); }
+
+std::string_view code_summary(Code code) {
+  switch (code) {
+#define GM_CODE(number, name, summary) \
+  case Code::name:                     \
+    return summary;
+#include "base/codes.def"
+#undef GM_CODE
+  }
+  return "an unknown code";
+}
+
+std::string Location::to_string() const {
+  std::string text = file;
+  if (line > 0) {
+    text += fmt::format(":{}", line);
+    if (column > 0) text += fmt::format(":{}", column);
+  }
+  if (offset >= 0) text += fmt::format("@{:#x}", offset);
+  if (!path.empty()) text += text.empty() ? path : ": " + path;
+  return text;
+}
+
+Diag&& Diag::note(std::string text, Location where) && {
+  notes.push_back({std::move(text), std::move(where)});
+  return std::move(*this);
+}
+
+Diag&& Diag::at(Location where) && {
+  location = std::move(where);
+  return std::move(*this);
+}
+
+std::string Diag::to_string() const {
+  std::string text = fmt::format("error: {} [{}]\n", message, code_name(code));
+  // A text without a file name (a string given on the command line) still has a line and a column.
+  if (const std::string where = location.to_string(); !where.empty()) {
+    text += fmt::format("  at {}\n", where);
+  }
+  for (const Note& n : notes) {
+    const std::string where = n.location.to_string();
+    text += where.empty() ? fmt::format("  note: {}\n", n.message)
+                          : fmt::format("  note: {}, at {}\n", n.message, where);
+  }
+  if (!fix.empty()) text += fmt::format("  fix: {}\n", fix);
+  return text;
+}
+
+Exit Diag::exit_code() const {
+  switch (static_cast<int>(code) / 100) {
+    case 40:
+      return Exit::wrong_machine;
+    case 90:
+      return Exit::internal;
+    default:
+      return Exit::user_error;
+  }
+}
+
+void check_failed(const char* file, int line, const char* condition, const std::string& what) {
+  std::fflush(stdout);
+  fmt::print(stderr, "graphmill: internal error: {}\n  {} does not hold, {}:{}\n", what, condition,
+             file, line);
+  std::fflush(stderr);
+  // No destructors: the state they would walk is the state that has just been found broken.
+  std::_Exit(static_cast<int>(Exit::internal));
+}
+
+}  // namespace gm
