@@ -7,6 +7,8 @@ set(GRAPHMILL_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize takes them (ad
 add_library(graphmill_options INTERFACE)
 target_compile_options(graphmill_options INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+  # GCC 12 warns wrongly about std::expected of a scalar and about std::string concatenation.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   -ffp-contract=off  # an fma is written as one, never made by the compiler: results must not depend on its flags
   $<$<BOOL:${GRAPHMILL_WERROR}>:-Werror>)
 target_include_directories(graphmill_options INTERFACE ${CMAKE_SOURCE_DIR})
