@@ -186,6 +186,7 @@ class OpTable {
   explicit OpTable(std::vector<OpDef> defs);  // sorts by name; names are unique (GM_CHECK)
   const OpDef* find(std::string_view name) const;
   std::span<const OpDef> defs() const { return defs_; }
+  std::vector<std::string> names() const;  // sorted
 
  private:
   std::vector<OpDef> defs_;
