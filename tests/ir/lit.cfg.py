@@ -22,6 +22,7 @@ config.test_exec_root = lit_config.params["scratch"]
 
 tools = [lit_config.params["bin"], os.path.join(source, "tests", "error", "bin"), lit_config.params["llvm_bin"]]
 config.environment["PATH"] = os.pathsep.join(tools + [config.environment.get("PATH", os.environ["PATH"])])
+config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")  # never the user's own cache
 for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
