@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +55,9 @@ enum class UnaryOp : uint8_t {
 enum class BinaryOp : uint8_t { add, sub, mul, div, min, max, floordiv, mod, bit_and, bit_or, shl, shr, lt, le, eq, logical_and, logical_or };
 std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);
+// The result type for operands of these types; nothing if the op does not take them.
+std::optional<ScalarType> result_type(UnaryOp op, ScalarType a);
+std::optional<ScalarType> result_type(BinaryOp op, ScalarType a, ScalarType b);
 
 class Expr;
 struct ExprNode;
