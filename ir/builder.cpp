@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/opdef.h"
 
 namespace gm {
@@ -10,6 +12,21 @@ std::string BlockBuilder::fresh(std::string_view base) {
     std::string name = fmt::format("{}_{}", base, first->second++);
     if (used_.try_emplace(name, 1).second) return name;
   }
+}
+
+Axis BlockBuilder::axis(std::string_view base, SymExpr extent) {
+  std::string name = fresh(base);
+  axes_.emplace(name, extent);
+  return {std::move(name), std::move(extent)};
+}
+
+const SymExpr* BlockBuilder::axis_extent(std::string_view name) const {
+  const auto found = axes_.find(name);
+  return found == axes_.end() ? nullptr : &found->second;
+}
+
+bool BlockBuilder::is_open(uint32_t scope) const {
+  return std::find(open_.begin(), open_.end(), scope) != open_.end();
 }
 
 std::string BlockBuilder::tile(std::string_view base, std::vector<Axis> axes, Expr value) {
@@ -51,18 +68,22 @@ void BlockBuilder::loop(std::string_view base, Expr lo, Expr hi,
                         const std::function<void(SymExpr)>& body) {
   std::string name = fresh(base);
   stack_.emplace_back();
+  open_.push_back(++scopes_);
   body(SymExpr::symbol(name));
   Block block = std::move(stack_.back());
   stack_.pop_back();
+  open_.pop_back();
   stack_.back().push_back(
       {ForStmt{std::move(name), std::move(lo), std::move(hi), std::move(block)}});
 }
 
 void BlockBuilder::when(Expr condition, const std::function<void()>& body) {
   stack_.emplace_back();
+  open_.push_back(++scopes_);
   body();
   Block block = std::move(stack_.back());
   stack_.pop_back();
+  open_.pop_back();
   stack_.back().push_back({IfStmt{std::move(condition), std::move(block)}});
 }
 

@@ -47,7 +47,7 @@ inline constexpr int64_t kPanelWidth = 32;
 struct OperandDef {
   std::string name;
   std::string doc;
-  enum class Kind : uint8_t { floating, integer, state } kind = Kind::floating;
+  enum class Kind : uint8_t { floating, integer, state, any } kind = Kind::floating;
   bool optional = false;  // trailing operands only
   WeightLayout layout = WeightLayout::dense;
   // Kernel-like ops: the lowering reads this operand only through LoweringContext::read, whole rows at a time, so that
@@ -84,7 +84,7 @@ class ReadContext {
 class BlockBuilder {
  public:
   std::string fresh(std::string_view base);
-  Axis axis(std::string_view base, SymExpr extent) { return {fresh(base), std::move(extent)}; }
+  Axis axis(std::string_view base, SymExpr extent);
 
   // Each returns a handle to read the tile by: tile_at(name, {indices}).
   std::string tile(std::string_view base, std::vector<Axis> axes, Expr value);
@@ -98,9 +98,17 @@ class BlockBuilder {
 
   Block take();
 
+  // The extent of an axis made by axis(): such a name varies within one statement, all other symbols do not.
+  const SymExpr* axis_extent(std::string_view name) const;
+  // The block that is open now; is_open() tells whether what was defined there can still be read.
+  uint32_t scope() const { return open_.back(); }
+  bool is_open(uint32_t scope) const;
+
  private:
-  friend class RegionLowering;
   std::vector<Block> stack_ = std::vector<Block>(1);
+  std::vector<uint32_t> open_ = std::vector<uint32_t>(1);
+  uint32_t scopes_ = 0;
+  std::map<std::string, SymExpr, std::less<>> axes_;
   std::map<std::string, int, std::less<>> used_;
 };
 inline Expr at(const Axis& axis) { return Expr::index(SymExpr::symbol(axis.name)); }
