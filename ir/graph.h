@@ -43,6 +43,7 @@ struct Contract {
   bool monotone = false;         // ascending; first element 0, last element `total` (sequence starts)
   std::optional<SymExpr> total;  // only with monotone
   bool distinct = false;         // no two elements that are not negative are equal
+  bool consecutive = false;      // within each sequence, each element is the one before it plus one (positions)
   bool masked = false;           // a negative element marks a padded row, which must not touch state
   bool operator==(const Contract&) const = default;
 };
