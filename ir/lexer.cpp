@@ -92,6 +92,11 @@ class Scanner {
     if (c == '%' || c == '@') {
       ++at_;
       while (is_name_char(look())) ++at_;
+      if (c == '@' && at_ - token.begin == 1 &&
+          (look() == '"' || (look() == ' ' && look(1) == '"'))) {
+        token.kind = TokenKind::punctuation;  // before a place: @ "layers.0"
+        return {};
+      }
       if (at_ - token.begin == 1)
         return fail(token, "write a name of letters, digits, '_' and '.' after it",
                     fmt::format("'{}' without a name", c));

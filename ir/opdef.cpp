@@ -40,11 +40,14 @@ std::string_view kind_text(OperandDef::Kind kind) {
       return "integers";
     case OperandDef::Kind::state:
       return "a state of floating-point numbers";
+    case OperandDef::Kind::any:
+      return "numbers";
   }
   return "";
 }
 
 bool fits(OperandDef::Kind kind, DType dtype) {
+  if (kind == OperandDef::Kind::any) return dtype != DType::pred;
   if (kind == OperandDef::Kind::integer) return dtype == DType::i32 || dtype == DType::i8;
   return is_float(dtype);
 }
