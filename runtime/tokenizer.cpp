@@ -161,13 +161,16 @@ Result<std::string> Tokenizer::decode(std::span<const int32_t> ids, bool skip_sp
   return utf8_lossy(bytes);
 }
 
-std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
-  if (const auto found = model_->added.find(content); found != model_->added.end())
-    return found->second;
+std::optional<int32_t> TokenizerModel::vocab_id(std::string_view content) const {
   const auto bytes = byte_level_bytes(content);
-  const TokenIds& ids = bytes ? model_->vocab : model_->other_vocab;
-  const auto found = bytes ? ids.find(std::string_view(*bytes)) : ids.find(content);
+  const TokenIds& ids = bytes ? vocab : other_vocab;
+  const auto found = ids.find(bytes ? std::string_view(*bytes) : content);
   return found == ids.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
+  const auto found = model_->added.find(content);
+  return found == model_->added.end() ? model_->vocab_id(content) : found->second;
 }
 
 bool Tokenizer::has_entry(int32_t id) const { return model_->entries.find(id).has_value(); }

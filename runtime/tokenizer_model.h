@@ -72,6 +72,9 @@ struct TokenizerModel {
   std::array<int32_t, 256> byte_ids{};  // -1: the vocabulary lacks the byte
   MergeTable merges{};
   TokenEntries entries{};
+
+  // The id of a vocabulary entry by its content as written in the file.
+  std::optional<int32_t> vocab_id(std::string_view content) const;
 };
 
 }  // namespace gm

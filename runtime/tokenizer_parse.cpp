@@ -259,9 +259,9 @@ class Reader {
         return err(Code::tokenizer_merge, item.where(), "write [\"LEFT\", \"RIGHT\"]",
                    "a merge must be a string or a pair of strings");
       }
-      const auto left_id = vocab_id(left);
-      const auto right_id = vocab_id(right);
-      const auto merged_id = vocab_id(std::string(left) + std::string(right));
+      const auto left_id = model_->vocab_id(left);
+      const auto right_id = model_->vocab_id(right);
+      const auto merged_id = model_->vocab_id(std::string(left) + std::string(right));
       if (!left_id || !right_id || !merged_id)
         return err(Code::tokenizer_merge, item.where(), "",
                    "the merge of {} and {} needs {}, which the vocabulary does not have",
@@ -275,13 +275,6 @@ class Reader {
                    left.empty() || right.empty() ? "of nothing" : "there twice");
     }
     return {};
-  }
-
-  std::optional<int32_t> vocab_id(std::string_view content) const {
-    const auto bytes = byte_level_bytes(content);
-    const TokenIds& ids = bytes ? model_->vocab : model_->other_vocab;
-    const auto found = bytes ? ids.find(std::string_view(*bytes)) : ids.find(content);
-    return found == ids.end() ? std::nullopt : std::optional(found->second);
   }
 
   Result<> added_tokens() {
@@ -316,7 +309,7 @@ class Reader {
     if (!model_->added.emplace(content, id).second)
       return err(Code::tokenizer_added, content_field.where(), "leave one of them",
                  "the added token {} is there twice", shown(content));
-    if (const auto in_vocab = vocab_id(content)) {
+    if (const auto in_vocab = model_->vocab_id(content)) {
       if (*in_vocab != id)
         return err(Code::tokenizer_added, id_field.where(), "give it the id of the vocabulary",
                    "the added token {} has id {}, and id {} in the vocabulary", shown(content), id,
