@@ -137,6 +137,8 @@ OpTable::OpTable(std::vector<OpDef> defs) : defs_(std::move(defs)) {
       GM_CHECK(operand >= 0 && static_cast<size_t>(operand) < def.operands.size() &&
                    def.operands[static_cast<size_t>(operand)].kind == OperandDef::Kind::state,
                "{}: result {} names no state operand", def.name, result.name);
+      GM_CHECK(!def.operands[static_cast<size_t>(operand)].optional,
+               "{}: the operand that result {} is a version of is optional", def.name, result.name);
     }
   }
 }
