@@ -15,6 +15,8 @@ using sym::terms;
 // Proofs of real kernels take a few dozen steps; the limits keep crafted expressions cheap.
 constexpr int kMaxSteps = 400;
 constexpr int kMaxDepth = 40;
+constexpr size_t kMaxSearchedTerms = 128;  // larger sums get their interval only
+constexpr int kMaxExpandedNesting = 4;     // each level of an expanded mod doubles the expression
 
 using End = std::optional<int64_t>;
 
@@ -81,16 +83,16 @@ SymExpr without_ceildiv(const SymExpr& e) {
   });
 }
 
-bool has_mod(const SymExpr& e) {
+// How deep mods stand inside each other; 0 without any.
+int mod_nesting(const SymExpr& e) {
+  int deepest = 0;
   for (const Term& term : terms(e)) {
     for (const AtomRef& atom : term.monomial) {
-      if (atom->kind == AtomKind::mod) return true;
-      for (const SymExpr& arg : atom->args) {
-        if (has_mod(arg)) return true;
-      }
+      const int here = atom->kind == AtomKind::mod ? 1 : 0;
+      for (const SymExpr& arg : atom->args) deepest = std::max(deepest, here + mod_nesting(arg));
     }
   }
-  return false;
+  return deepest;
 }
 
 SymExpr negated(const SymExpr& e) { return SymExpr(-1) * e; }
@@ -139,6 +141,7 @@ SymExpr SymProver::prepare(const SymExpr& e) const {
 }
 
 SymExpr SymProver::expand_mods(const SymExpr& e) const {
+  if (mod_nesting(e) > kMaxExpandedNesting) return e;
   return sym::map_atoms(e, [this](const AtomRef& atom) -> SymExpr {
     if (atom->kind == AtomKind::symbol) return SymExpr::symbol(atom->name);
     std::vector<SymExpr> args;
@@ -260,7 +263,7 @@ std::vector<SymProver::Target> SymProver::targets(const SymExpr& e) const {
 std::optional<int64_t> SymProver::lower(const SymExpr& e) const {
   Search search;
   End result = lower(e, search, 0);
-  if (has_mod(e)) {
+  if (mod_nesting(e) > 0) {
     Search again;
     result = best_lower(result, lower(expand_mods(e), again, 0));
   }
@@ -274,7 +277,7 @@ std::optional<int64_t> SymProver::upper(const SymExpr& e) const {
 std::optional<int64_t> SymProver::lower(const SymExpr& e, Search& search, int depth) const {
   if (const auto constant = e.constant()) return constant;
   End best = interval(e).lo;
-  if (depth > kMaxDepth) return best;
+  if (depth > kMaxDepth || terms(e).size() > kMaxSearchedTerms) return best;
   for (const Target& target : targets(e)) {
     if (--search.steps < 0) break;
     bool applicable = true;

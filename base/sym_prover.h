@@ -24,7 +24,7 @@ class SymProver {
   // The form the questions below expect: a symbol that is a multiple of k becomes k times a symbol
   // of its own, and ceildiv becomes floordiv.
   SymExpr prepare(const SymExpr& e) const;
-  // mod(x, c) becomes x - c*floordiv(x, c).
+  // mod(x, c) becomes x - c*floordiv(x, c), unless mods stand too deep inside each other.
   SymExpr expand_mods(const SymExpr& e) const;
 
   // Bounds of a prepared expression; nothing if none was found.
