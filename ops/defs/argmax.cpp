@@ -80,7 +80,7 @@ OpDef make_argmax() {
       "The column of the greatest logit of each row among the valid columns; among equals the "
       "lowest. NaN counts as greatest, so that it cannot hide.";
   def.op_class = OpClass::kernel_like;
-  def.operands = {with_prologue(floating("logits", "f32[R, V]"))};
+  def.operands = {with_prologue(floating("logits", "[R, V]"))};
   def.results = {result("next", "i32[R]")};
   def.attrs = {{"valid",
                 "[lo, hi, lo, hi, ...]: half-open ranges of the columns that a tokenizer knows, "
