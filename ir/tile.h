@@ -61,6 +61,7 @@ struct TileStmt {
   std::string tile;
   std::vector<Axis> axes;
   Expr value;
+  bool operator==(const TileStmt&) const = default;
 };
 
 // Overwrites elements of a tile defined in an enclosing scope: tile[indices...] = value for all axes. `value` may read the
@@ -70,6 +71,7 @@ struct UpdateStmt {
   std::vector<Axis> axes;
   std::vector<Expr> indices;
   Expr value;
+  bool operator==(const UpdateStmt&) const = default;
 };
 
 // Defines a tile as a reduction over one axis. `a` (and `b` for dot) may use `axes` and `over`.
@@ -81,6 +83,7 @@ struct ReduceStmt {
   ReduceOrder order;
   Expr a;
   Expr b;  // dot only
+  bool operator==(const ReduceStmt&) const = default;
 };
 
 // Writes elements of a buffer: buffer[indices...] = value (f32 rounded to the buffer's dtype, or an index as i32).
@@ -89,6 +92,7 @@ struct StoreStmt {
   std::vector<Axis> axes;
   std::vector<Expr> indices;
   Expr value;
+  bool operator==(const StoreStmt&) const = default;
 };
 
 // Sequential: axis runs over lo .. hi-1 (index expressions, which may load: sequence starts). The axis is a symbol inside.
@@ -96,11 +100,13 @@ struct ForStmt {
   std::string axis;
   Expr lo, hi;
   Block body;
+  bool operator==(const ForStmt& other) const;
 };
 
 struct IfStmt {
   Expr condition;
   Block body;
+  bool operator==(const IfStmt& other) const;
 };
 
 // Binds an index value that is known only at run time (a loaded position, a loaded sequence length) to a symbol for the
@@ -110,16 +116,20 @@ struct LetStmt {
   std::string name;
   SymExpr lo, hi;
   Expr value;
+  bool operator==(const LetStmt&) const = default;
 };
 
 struct Stmt {
   std::variant<TileStmt, UpdateStmt, ReduceStmt, StoreStmt, ForStmt, IfStmt, LetStmt> node;
+  Location location{};  // of the text it was parsed from
+  bool operator==(const Stmt& other) const { return node == other.node; }
 };
 
 struct Part {
   std::string name;
   std::vector<Axis> grid;  // extents over dims only; the last axis runs fastest
   Block body;
+  bool operator==(const Part&) const = default;
 };
 
 struct Kernel {
@@ -130,12 +140,13 @@ struct Kernel {
   Location location;
 
   const Param* find_param(std::string_view param) const;
+  bool operator==(const Kernel& other) const;  // locations apart
 };
 
 // Work items of all parts together: item i of a launch runs part p with p found by counting through the parts in order.
 SymExpr work_items(const Part& part);
 
-// Text, parsed back exactly (ir/tile_text.cpp):
+// Text, parsed back exactly (ir/tile_print.cpp, ir/tile_parse.cpp):
 //
 //   kernel @layers.0.mlp.gate_up {
 //     symbol tokens : tokens in [1, 8192]
