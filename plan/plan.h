@@ -158,9 +158,18 @@ struct Plan {
   std::string tokenizer;                 // tokenizer.json as it was; empty if the checkpoint has none
   Json report;                           // the fusion report, schema in docs/fusion-report.md
 
+  bool operator==(const Plan&) const = default;
   const Program* find_program(std::string_view name) const;
   const PlanKernel* find_kernel(std::string_view name) const;
   const WeightBuffer* find_weight(std::string_view name) const;
+  const StateBuffer* find_state(std::string_view name) const;
 };
+
+// The bytes a slot takes with each of its extents at its largest: what the arena must hold for it. Nothing if an extent
+// can be negative or has no bound, or if the size leaves int64.
+std::optional<int64_t> largest_bytes(const SymTable& symbols, const Slot& slot);
+
+std::string_view to_string(SlotKind kind);
+std::string_view to_string(SlotAccess access);
 
 }  // namespace gm
