@@ -82,13 +82,18 @@ Expr expand_log1p(const Expr& x) {
 
 // sin(x + turns * pi/2)
 Expr expand_sin(const Expr& x, float turns) {
-  const Expr n = round_even(x * 0.636619772f);
+  constexpr float kTwoOverPi = 0.636619772f;
   // pi/2 in three parts of 24 bits each: the first fma is exact for |n| < 2^23.
-  const Expr r1 = Expr::fma(n, -1.57079637e+00f, x);
-  const Expr r2 = Expr::fma(n, 4.37113883e-08f, r1);
-  const Expr r3 = Expr::fma(n, 1.71512451e-15f, r2);
+  const Expr first = round_even(x * kTwoOverPi);
+  const Expr r1 = Expr::fma(first, -1.57079637e+00f, x);
+  const Expr r2 = Expr::fma(first, 4.37113883e-08f, r1);
+  const Expr r3 = Expr::fma(first, 1.71512451e-15f, r2);
+  // At large x the product above is only good to a fraction of a turn, so the rest can exceed pi/4.
+  const Expr second = round_even(r3 * kTwoOverPi);
+  const Expr r4 = Expr::fma(second, 4.37113883e-08f, Expr::fma(second, -1.57079637e+00f, r3));
+  const Expr n = first + second;
   // Keeps arguments beyond the range in [-1, 1]; a NaN passes as the left operand.
-  const Expr r = min(max(r3, -0.8f), 0.8f);
+  const Expr r = min(max(r4, -0.8f), 0.8f);
   const Expr z = r * r;
   const Expr sine =
       Expr::fma(r * z, horner(z, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f}), r);
