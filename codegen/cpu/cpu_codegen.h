@@ -7,8 +7,8 @@
 //   void k(const int64_t* dims, void* const* args, int64_t begin, int64_t end, void* scratch)
 // dims in the order of Kernel::symbols, args in the order of Kernel::params, work items [begin,
 // end) counted through all parts in order (the last grid axis fastest), scratch a 64-byte aligned
-// block of at least scratch_bytes that no other thread uses meanwhile. No `read` parameter may
-// overlap a written one.
+// block of at least scratch_bytes that no other thread uses meanwhile. No weight and no step input
+// may overlap a written parameter; an activation may take the place of another element by element.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct NativeKernel {
 };
 
 struct NativeObject {
-  std::vector<std::byte> shared_object;
+  std::vector<std::byte> shared_object;  // empty if there are no kernels
   std::vector<NativeKernel> kernels;
   std::string llvm_version;
 };

@@ -53,7 +53,9 @@ Result<NativeObject> compile(std::span<const Kernel> kernels, const CpuTarget& t
   }
   for (size_t i = 0; i < count; ++i)
     result.kernels.push_back({kernels[i].name, fmt::format("k{}", i), objects[i].scratch_bytes});
-  GM_ASSIGN(result.shared_object, link_objects(objects));
+  if (count > 0) {
+    GM_ASSIGN(result.shared_object, link_objects(objects));
+  }
   return result;
 }
 

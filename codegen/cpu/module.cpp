@@ -1,6 +1,7 @@
 #include "codegen/cpu/module.h"
 
 #include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -44,7 +45,9 @@ llvm::Function* make_part_function(const Kernel& kernel, llvm::Module& module) {
   for (size_t i = 0; i <= kernel.params.size(); ++i) {
     llvm::Argument* argument = function->getArg(static_cast<unsigned>(first_param + i));
     const bool is_scratch = i == kernel.params.size();
-    if (is_scratch || kernel.params[i].access == Access::read)
+    // An activation that is read may share its memory with a result, in place.
+    if (is_scratch || kernel.params[i].residency == Residency::weight ||
+        (kernel.params[i].residency == Residency::step && kernel.params[i].access == Access::read))
       argument->addAttr(llvm::Attribute::NoAlias);
     if (!is_scratch && kernel.params[i].access == Access::read)
       argument->addAttr(llvm::Attribute::ReadOnly);
@@ -171,7 +174,7 @@ Result<> optimise(const Kernel& kernel, llvm::Module& module, llvm::TargetMachin
 
 // LLVM reports what it cannot select this way; the default would end the process.
 struct Diagnostics final : llvm::DiagnosticHandler {
-  explicit Diagnostics(std::string& messages) : messages(messages) {}
+  explicit Diagnostics(std::string& into) : messages(into) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
     if (info.getSeverity() == llvm::DS_Error) {
       llvm::raw_string_ostream stream(messages);

@@ -91,9 +91,11 @@ class Parser {
       expect('(');
       SymTree left = sum();
       expect(',');
-      SymTree right = sum();
+      do {  // min and max may have more than two arms
+        left = SymTree{kind, 0, {}, {std::move(left), sum()}};
+      } while (take(','));
       expect(')');
-      return SymTree{kind, 0, {}, {std::move(left), std::move(right)}};
+      return left;
     }
     GM_CHECK(false, "unknown function '{}' in '{}'", name, text_);
   }

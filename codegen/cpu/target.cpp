@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include <llvm/ADT/StringMap.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
@@ -49,13 +51,16 @@ Result<std::unique_ptr<llvm::TargetMachine>> create_target_machine(const CpuTarg
   std::string why;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kTriple, why);
   if (found == nullptr) return refuse(why);
+  // Asked before the target machine is made, which would print a warning of its own.
+  const std::unique_ptr<llvm::MCSubtargetInfo> known(
+      found->createMCSubtargetInfo(kTriple, "x86-64", ""));
+  if (!known || !known->isCPUStringValid(target.cpu)) return refuse(target.cpu);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // an fma is one that the kernel asks for
   std::unique_ptr<llvm::TargetMachine> machine(
       found->createTargetMachine(kTriple, target.cpu, target.features, options, llvm::Reloc::PIC_,
                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (!machine) return refuse("no target machine");
-  if (!machine->getMCSubtargetInfo()->isCPUStringValid(target.cpu)) return refuse(target.cpu);
   if (!machine->getMCSubtargetInfo()->checkFeatures("+avx2,+fma,+f16c"))
     return refuse("it lacks AVX2, FMA or F16C");
   return machine;
