@@ -45,6 +45,7 @@ Result<> check_declared(const SymExpr& e, const SymTable& symbols, const Locatio
 
 Result<SymExpr> parse_sym(TokenStream& tokens) {
   const Location where = tokens.location();
+  const size_t begin = tokens.peek().begin;
   std::string text;
   int depth = 0;
   bool after_word = false;   // of an identifier or number
@@ -66,7 +67,10 @@ Result<SymExpr> parse_sym(TokenStream& tokens) {
         return err(Code::ir_limit, tokens.location(), "write it with fewer parentheses",
                    "an expression is nested more than {} deep", kMaxDepth);
     }
-    if (word && after_word) text += ' ';
+    // Spaced as written, so that the columns of errors are right; without comments and line ends.
+    const size_t offset = token.begin - begin;
+    if (token.line == where.line) text.resize(std::max(text.size(), offset), ' ');
+    if (word && after_word && text.back() != ' ') text += ' ';
     text += token.text;
     after_word = word;
     after_value = word || token.text == ")";

@@ -102,7 +102,13 @@ class Verifier {
   }
 
   Result<> value_itself(const Value& value) const {
-    for (const SymExpr& dim : value.type.shape) GM_TRY(declared(dim, value));
+    for (const SymExpr& dim : value.type.shape) {
+      GM_TRY(declared(dim, value));
+      if (dim.is_too_large() || graph_.symbols.provably_lt(dim, SymExpr(0)) == Truth::yes)
+        return err(Code::graph_extent, at(value), {}, "%{} is {}, of which an extent is {}",
+                   value.name, value.type.to_string(),
+                   dim.is_too_large() ? "too large" : "negative");
+    }
     if (value.kind == ValueKind::weight) return weight(value);
     if (value.kind == ValueKind::input && value.contract) return contract(value, *value.contract);
     return {};

@@ -173,6 +173,13 @@ Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const Te
   }
   GM_CHECK(types->size() == def.results.size(), "{} infers {} types for {} results", def.name,
            types->size(), def.results.size());
+  for (size_t i = 0; i < types->size(); ++i) {
+    for (const SymExpr& dim : (*types)[i].shape) {
+      if (!dim.is_too_large()) continue;
+      return err(Code::graph_extent, where, {}, "{}: an extent of result {} is too large", def.name,
+                 def.results[i].name);
+    }
+  }
   return *std::move(types);
 }
 
