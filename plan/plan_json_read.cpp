@@ -1,5 +1,4 @@
-#include <cmath>
-
+#include "plan/check_parts.h"
 #include "plan/json_fields.h"
 #include "plan/plan_json.h"
 
@@ -44,6 +43,10 @@ Result<InputContract> read_contract(const JsonView& at) {
 Result<SymTable> read_symbols(const JsonView& program) {
   GM_ASSIGN(const JsonView array, program.at("symbols"));
   GM_ASSIGN(const std::vector<JsonView> items, array.items());
+  if (items.size() > check::kMaxSymbols) {
+    return field_error(array, "{} symbols; at most {} are allowed", items.size(),
+                       check::kMaxSymbols);
+  }
   SymTable table;
   for (const JsonView& at : items) {
     GM_TRY(known_keys(at, {"name", "role", "lo", "hi", "multiple_of"}));
