@@ -143,6 +143,7 @@ class BoxOf {
                       axis.name);
         }
       }
+      axis.kind = AxisUse::Kind::tile;  // from 0 on now
       kept.push_back(std::move(axis));
     }
     for (const std::string& name : by_tokens) {

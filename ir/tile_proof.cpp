@@ -68,8 +68,9 @@ void Proof::assume(const Expr& condition, bool holds) {
 
 SymExpr Proof::load_symbol(const Expr& load) {
   std::string name = print_value(load);
-  if (declared(name)) return SymExpr::symbol(name);
   const Param* param = kernel_.find_param(load->name);
+  if (param && param->access != Access::read) name += fmt::format("#{}", ++occurrences_);
+  if (declared(name)) return SymExpr::symbol(name);
   SymExpr lo = std::numeric_limits<int32_t>::min();
   std::optional<SymExpr> hi = std::numeric_limits<int32_t>::max();
   if (param && param->dtype == DType::i8) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/sym_node.h"
+#include "ir/lexer.h"
 #include "ir/tile_text.h"
 #include "ir/tile_verify.h"
 
@@ -206,7 +207,8 @@ void split_axes(const Proof& proof, std::vector<SymExpr>& indices, std::vector<A
   whole = true;
   for (size_t i = 0; i < axes.size(); ++i) {
     const std::string name = axes[i].name;
-    if (axes[i].kind == Kind::let) continue;
+    // A loop may begin anywhere, so its parts would not begin at 0.
+    if (axes[i].kind == Kind::let || axes[i].kind == Kind::loop) continue;
     std::set<int64_t> divisors;
     for (const SymExpr& index : indices) {
       for (const Term& term : sym::terms(index)) {
@@ -234,7 +236,7 @@ void split_axes(const Proof& proof, std::vector<SymExpr>& indices, std::vector<A
         return sym::apply(*atom, atom->args);
       });
     }
-    whole &= axes[i].kind != Kind::loop && proof.equal(SymExpr::mod(axes[i].extent, by), 0);
+    whole &= proof.equal(SymExpr::mod(axes[i].extent, by), 0);
     AxisUse part = axes[i];
     part.name = low;
     part.extent = by;
@@ -249,9 +251,17 @@ bool names_each_once(const Proof& proof, std::vector<SymExpr> indices, std::vect
                      std::string& repeats) {
   bool whole = true;
   split_axes(proof, indices, axes, whole);
+  const std::vector<AxisUse> all = axes;
   std::erase_if(axes, [](const AxisUse& axis) {
     return axis.kind == Kind::let || axis.extent == SymExpr(1);
   });
+  // Loaded values and lets may differ from iteration to iteration, so they tell nothing.
+  const auto fixed = [&](const std::string& name) {
+    for (const AxisUse& axis : all) {
+      if (axis.name == name) return axis.kind != Kind::let;
+    }
+    return is_name(name, true);
+  };
   std::set<std::string> told;
   const auto find = [&](const std::string& name) -> const AxisUse* {
     for (const AxisUse& axis : axes) {
@@ -263,6 +273,7 @@ bool names_each_once(const Proof& proof, std::vector<SymExpr> indices, std::vect
   const auto tells = [&](const SymExpr& index, std::vector<std::string>& names) {
     std::vector<std::pair<int64_t, const AxisUse*>> steps;
     for (const std::string& name : index.symbols()) {
+      if (!fixed(name)) return false;
       const AxisUse* axis = find(name);
       if (!axis) continue;
       const auto linear = index.linear_in(name);
@@ -276,7 +287,13 @@ bool names_each_once(const Proof& proof, std::vector<SymExpr> indices, std::vect
     SymExpr reached = 0;
     for (const auto& [step, axis] : steps) {
       if (!proof.at_most(reached + 1, step)) return false;
-      reached = reached + SymExpr(step) * (axis->extent - 1);
+      if (axis->kind == Kind::loop) {
+        const SymExpr value = SymExpr::symbol(axis->name);
+        if (!proof.not_negative(value)) return false;
+        reached = reached + SymExpr(step) * value;
+      } else {
+        reached = reached + SymExpr(step) * (axis->extent - 1);
+      }
     }
     return !names.empty();
   };
@@ -336,7 +353,12 @@ Result<> verify_no_race(const Param& param, const std::vector<StoreUse>& stores,
       for (size_t i = 0; reason.empty() && i < use.store->indices.size(); ++i) {
         const Expr& written = use.store->indices[i];
         const Expr& read = load.load->args[i];
-        if (own(written) == own(read)) continue;
+        const Expr written_own = own(written);
+        const Expr read_own = own(read);
+        if (written_own == read_own) continue;
+        // Two constants name no work item, so that neither tells one from another.
+        const auto is_constant = [](const Expr& e) { return e.as_sym() && e.as_sym()->constant(); };
+        if (is_constant(written_own) && is_constant(read_own)) continue;
         reason = fmt::format("index {} is {} in the store, but {} in the load", i,
                              print_index(written), print_index(read));
       }

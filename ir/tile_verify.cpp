@@ -27,8 +27,7 @@ class Walk {
   Result<> run() {
     path_ = {"@" + kernel_.name};
     here_ = kernel_.location;
-    GM_TRY(check_symbols());
-    for (const Param& param : kernel_.params) GM_TRY(check_param(param));
+    GM_TRY(verify_declarations(kernel_));
     std::set<std::string> names;
     for (size_t i = 0; i < kernel_.parts.size(); ++i) {
       const Part& part = kernel_.parts[i];
@@ -89,46 +88,6 @@ class Walk {
                     what, name);
       }
     }
-    return {};
-  }
-
-  Result<> check_symbols() {
-    std::set<std::string, std::less<>> before;
-    for (const SymInfo& info : kernel_.symbols.symbols()) {
-      for (const SymExpr& bound : {info.lo, info.hi.value_or(0)}) {
-        for (const std::string& name : bound.symbols()) {
-          if (!before.contains(name)) {
-            return fail(Code::tile_name, "declare it before",
-                        "the bounds of '{}' use '{}', which is not declared before it", info.name,
-                        name);
-          }
-        }
-      }
-      before.insert(info.name);
-    }
-    return {};
-  }
-
-  Result<> check_param(const Param& param) {
-    path_ = {"@" + kernel_.name, "%" + param.name};
-    if (kernel_.find_param(param.name) != &param) {
-      return fail(Code::tile_name, "name the parameters apart", "the parameter %{} is there twice",
-                  param.name);
-    }
-    if (param.dtype == DType::pred)
-      return fail(Code::tile_type, "use i8", "the parameter %{} is of dtype pred", param.name);
-    for (const SymExpr& extent : param.shape) GM_TRY(dims_only(extent, "a shape"));
-    if (param.residency == Residency::weight && param.access != Access::read)
-      return fail(Code::tile_access, "declare it 'read'", "the weight %{} is written", param.name);
-    if (!param.contract) return {};
-    const Contract& contract = *param.contract;
-    if (param.dtype != DType::i32 || param.access != Access::read) {
-      return fail(Code::tile_type, "give contracts to i32 parameters that are read",
-                  "%{} has a contract", param.name);
-    }
-    GM_TRY(dims_only(contract.lo, "a contract"));
-    if (contract.hi) GM_TRY(dims_only(*contract.hi, "a contract"));
-    if (contract.total) GM_TRY(dims_only(*contract.total, "a contract"));
     return {};
   }
 
@@ -343,7 +302,7 @@ class Walk {
         return fail(Code::tile_resident, "bound the extent by min(...)",
                     "the extent {} of %{} has no upper bound", axis.extent.to_string(), name);
       }
-      bytes = std::min<__int128>(bytes * *extent, __int128{1} << 62);
+      bytes = std::min<__int128>(bytes * std::max<int64_t>(*extent, 0), __int128{1} << 62);
     }
     tiles_.push_back(std::move(tile));
     if (resident_limit_ == 0) return {};

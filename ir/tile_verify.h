@@ -35,6 +35,8 @@ struct LoadUse {
   Location where;
 };
 
+// Symbols and parameters.
+Result<> verify_declarations(const Kernel& kernel);
 // Each element of a written activation or step output exactly once.
 Result<> verify_written_once(const Kernel& kernel, const Param& param,
                              const std::vector<StoreUse>& stores);
