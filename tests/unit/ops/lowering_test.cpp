@@ -51,6 +51,7 @@ class PlainLowering : public LoweringContext {
   void part(std::string_view name, std::vector<std::pair<std::string, SymExpr>> grid,
             const std::function<void(BlockBuilder&, std::span<const Expr>)>& body) override {
     BlockBuilder b;
+    for (const Param& param : kernel_.params) b.fresh(param.name);  // taken
     Part part;
     part.name = name;
     std::vector<Expr> indices;
@@ -168,6 +169,8 @@ TEST_P(Lowering, ComputesWhatTheReferenceDoes) {
     const OpInstance op(def, c.inputs, c.attrs);
     PlainLowering lowering(op, types);
     def.lower(lowering);
+    const auto verified = verify_kernel(lowering.kernel());
+    EXPECT_TRUE(verified) << verified.error().to_string() << print_kernel(lowering.kernel());
     const auto interpreter = TileInterpreter::create(lowering.kernel(), Checked::yes);
     ASSERT_TRUE(interpreter) << interpreter.error().to_string() << print_kernel(lowering.kernel());
 
@@ -201,6 +204,71 @@ TEST_P(Lowering, ComputesWhatTheReferenceDoes) {
         ASSERT_NEAR(got.data[k], wanted[i].data[k], scale * (coarse ? 0x1p-7 : 0x1p-19))
             << "result " << i << " element " << k;
       }
+    }
+  }
+}
+
+// The shapes of a model: symbolic, decode and mixed.
+TEST(SymbolicLowering, IsProvenInBounds) {
+  const SymExpr seqs = SymExpr::symbol("seqs");
+  const SymExpr slots = SymExpr::symbol("slots");
+  const SymExpr pool = SymExpr::symbol("pages");
+  const SymExpr table = SymExpr::ceildiv(SymExpr::symbol("context"), 16);
+  const auto type = [](DType dtype, std::vector<SymExpr> shape) {
+    return TensorType{dtype, std::move(shape)};
+  };
+  for (const bool mixed : {false, true}) {
+    const SymExpr tokens = mixed ? SymExpr::symbol("tokens") : seqs;
+    const auto act = [&](std::vector<SymExpr> shape) {
+      return type(DType::bf16, std::move(shape));
+    };
+    const auto i32 = [&](std::vector<SymExpr> shape) { return type(DType::i32, std::move(shape)); };
+    const auto f32 = [&](std::vector<SymExpr> shape) { return type(DType::f32, std::move(shape)); };
+    const std::vector<std::pair<const char*, OpDef::Case>> ops = {
+        {"causal_conv",
+         {{act({tokens, 200}), act({200, 4}), act({slots, 3, 200}), i32({seqs}), i32({seqs})},
+          {},
+          {}}},
+        {"gated_delta_rule",
+         {{f32({tokens, 2, 24}), f32({tokens, 2, 24}), act({tokens, 4, 40}), f32({tokens, 4}),
+           act({tokens, 4}), f32({slots, 4, 24, 40}), i32({seqs}), i32({seqs})},
+          {},
+          {}}},
+        {"cache_append",
+         {{act({tokens, 2, 32}), act({pool, 16, 2, 32}), i32({tokens}), i32({seqs, table})},
+          {},
+          {}}},
+        {"attention",
+         {{act({tokens, 4, 32}), act({pool, 16, 2, 32}), act({pool, 16, 2, 32}), i32({tokens}),
+           i32({seqs, table})},
+          {{"scale", 0.25}, {"interior", std::string("bf16")}},
+          {}}},
+        {"rope",
+         {{act({tokens, 4, 32}), act({tokens, 4}), act({tokens, 4})},
+          {{"interior", std::string("bf16")}},
+          {}}},
+        {"topk_route", {{f32({tokens, 9})}, {{"k", int64_t{3}}}, {}}},
+        {"expert_sum", {{act({tokens, 3, 33})}, {}, {}}},
+        {"argmax", {{f32({tokens, 99})}, {{"valid", std::vector<int64_t>{2, 50, 60, 97}}}, {}}}};
+    for (auto [name, c] : ops) {
+      const OpDef& def = *builtin_ops().find(name);
+      if (mixed && def.operands.back().name == "seq_start") c.inputs.push_back(i32({seqs + 1}));
+      const auto types = infer_types(def, c.inputs, c.attrs, {});
+      ASSERT_TRUE(types) << types.error().to_string();
+      const OpInstance op(def, c.inputs, c.attrs);
+      PlainLowering lowering(op, *types);
+      Kernel& kernel = lowering.kernel();
+      kernel.symbols.declare({"seqs", SymRole::seqs, 1, SymExpr(64), 1});
+      kernel.symbols.declare({"tokens", SymRole::tokens, 1, SymExpr(8192), 1});
+      kernel.symbols.declare({"slots", SymRole::slots, 1, SymExpr(1 << 20), 1});
+      kernel.symbols.declare({"pages", SymRole::pages, 1, SymExpr(1 << 20), 1});
+      kernel.symbols.declare({"context", SymRole::context, 1, SymExpr(1 << 18), 1});
+      for (Param& param : kernel.params) {
+        if (param.name == "pos") param.contract->hi = SymExpr::symbol("context");
+      }
+      def.lower(lowering);
+      const auto verified = verify_kernel(kernel);
+      EXPECT_TRUE(verified) << verified.error().to_string() << print_kernel(kernel);
     }
   }
 }
