@@ -6,7 +6,8 @@
 
 namespace gm::qwen35 {
 
-Builder::Builder(const Qwen35Config& config, const WeightDtypes& dtypes, StepClass step, const GraphOptions& options, std::string name)
+Builder::Builder(const Qwen35Config& config, const WeightDtypes& dtypes, StepClass step,
+                 const GraphOptions& options, std::string name)
     : config_(config), dtypes_(dtypes), step_(step), options_(options), graph_(builtin_ops()) {
   graph_.name = std::move(name);
   const int64_t seq_pages = (options.max_context + options.page_tokens - 1) / options.page_tokens;
@@ -28,25 +29,33 @@ void Builder::declare_step_inputs() {
   auto input = [&](std::string name, std::vector<SymExpr> shape, Contract contract) {
     return graph_.add_input(std::move(name), {DType::i32, std::move(shape)}, std::move(contract));
   };
-  pos = input("pos", {tokens_}, {.lo = 0, .hi = SymExpr(options_.max_context), .consecutive = true});
+  pos =
+      input("pos", {tokens_}, {.lo = 0, .hi = SymExpr(options_.max_context), .consecutive = true});
   if (mixed()) {
-    seq_start = input("seq_start", {seqs + 1}, {.lo = 0, .hi = tokens_ + 1, .monotone = true, .total = tokens_});
+    seq_start = input("seq_start", {seqs + 1},
+                      {.lo = 0, .hi = tokens_ + 1, .monotone = true, .total = tokens_});
   }
   ctx = input("ctx", {seqs}, {.lo = 0, .hi = SymExpr(options_.max_context)});
-  slot = input("slot", {seqs}, {.lo = -1, .hi = SymExpr::symbol("slots"), .distinct = true, .masked = true});
-  const int64_t seq_pages = (options_.max_context + options_.page_tokens - 1) / options_.page_tokens;
-  pages = input("pages", {seqs, seq_pages}, {.lo = -1, .hi = SymExpr::symbol("pages"), .distinct = true, .masked = true});
+  slot = input("slot", {seqs},
+               {.lo = -1, .hi = SymExpr::symbol("slots"), .distinct = true, .masked = true});
+  const int64_t seq_pages =
+      (options_.max_context + options_.page_tokens - 1) / options_.page_tokens;
+  pages = input("pages", {seqs, seq_pages},
+                {.lo = -1, .hi = SymExpr::symbol("pages"), .distinct = true, .masked = true});
 }
 
-ValueId Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::string_view name, std::string_view where) {
+ValueId Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs,
+                    std::string_view name, std::string_view where) {
   return ops(kind, std::move(inputs), std::move(attrs), {std::string(name)}, where)[0];
 }
 
-std::vector<ValueId> Builder::ops(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::string> names, std::string_view where) {
+std::vector<ValueId> Builder::ops(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs,
+                                  std::vector<std::string> names, std::string_view where) {
   const size_t count = names.size();
   if (error_) return std::vector<ValueId>(count);
   for (std::string& name : names) name = named(name);
-  auto result = graph_.add_op(kind, std::move(inputs), std::move(attrs), named(where), std::move(names));
+  auto result =
+      graph_.add_op(kind, std::move(inputs), std::move(attrs), named(where), std::move(names));
   if (!result) {
     error_ = std::move(result).error();
     return std::vector<ValueId>(count);
@@ -68,24 +77,33 @@ std::string_view without_suffix(std::string_view tensor) {
 
 }  // namespace
 
-ValueId Builder::weight(std::string_view tensor, std::vector<int64_t> stored_shape) {
+ValueId Builder::weight(std::string_view tensor, std::vector<int64_t> stored_shape,
+                        int dropped_axis) {
   const std::string name = named(without_suffix(tensor));
   if (const auto known = graph_.find_value(name)) return *known;
   TensorType type{weight_dtype(tensor), {}};
-  for (int64_t extent : stored_shape) {
-    if (extent != 1 || stored_shape.size() < 3) type.shape.emplace_back(extent);
+  for (size_t axis = 0; axis < stored_shape.size(); ++axis) {
+    if (static_cast<int>(axis) != dropped_axis) type.shape.emplace_back(stored_shape[axis]);
   }
-  return graph_.add_weight(name, std::move(type), {.tensor = named(tensor), .stored_shape = std::move(stored_shape)});
+  return graph_.add_weight(name, std::move(type),
+                           {.tensor = named(tensor), .stored_shape = std::move(stored_shape)});
 }
 
-ValueId Builder::weight_rows(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t begin, int64_t end, std::string_view name) {
+ValueId Builder::weight_rows(std::string_view tensor, std::vector<int64_t> stored_shape,
+                             int64_t begin, int64_t end, std::string_view name) {
   TensorType type{weight_dtype(tensor), {stored_shape.begin(), stored_shape.end()}};
   type.shape[1] = end - begin;
   return graph_.add_weight(named(name), std::move(type),
-                           {.tensor = named(tensor), .stored_shape = std::move(stored_shape), .slice_axis = 1, .slice_begin = begin, .slice_end = end});
+                           {.tensor = named(tensor),
+                            .stored_shape = std::move(stored_shape),
+                            .slice_axis = 1,
+                            .slice_begin = begin,
+                            .slice_end = end});
 }
 
-ValueId Builder::state(std::string_view name, DType dtype, std::vector<SymExpr> shape) { return graph_.add_state(named(name), {dtype, std::move(shape)}); }
+ValueId Builder::state(std::string_view name, DType dtype, std::vector<SymExpr> shape) {
+  return graph_.add_state(named(name), {dtype, std::move(shape)});
+}
 
 void Builder::state_output(std::string_view name, ValueId value) {
   if (!error_) graph_.add_state_output(named(name), value);
@@ -100,21 +118,26 @@ std::vector<ValueId> Builder::with_sequences(std::vector<ValueId> inputs) const 
   return inputs;
 }
 
-ValueId Builder::linear(ValueId x, std::string_view tensor, int64_t rows, int64_t columns, std::string_view name) {
+ValueId Builder::linear(ValueId x, std::string_view tensor, int64_t rows, int64_t columns,
+                        std::string_view name) {
   const ValueId w = weight(tensor, {rows, columns});
   return op("linear", {x, w}, {{"dtype", act_name()}}, name, without_suffix(tensor));
 }
 
-ValueId Builder::zero_centred_norm(ValueId x, std::string_view tensor, int64_t width, std::string_view name) {
+ValueId Builder::zero_centred_norm(ValueId x, std::string_view tensor, int64_t width,
+                                   std::string_view name) {
   const ValueId w = weight(tensor, {width});
-  return op("rms_norm", {x, w}, {{"eps", config_.eps}, {"zero_centred", true}}, name, without_suffix(tensor));
+  return op("rms_norm", {x, w}, {{"eps", config_.eps}, {"zero_centred", true}}, name,
+            without_suffix(tensor));
 }
 
-ValueId Builder::slice(ValueId x, int64_t axis, int64_t begin, int64_t end, std::string_view name, std::string_view where) {
+ValueId Builder::slice(ValueId x, int64_t axis, int64_t begin, int64_t end, std::string_view name,
+                       std::string_view where) {
   return op("slice", {x}, {{"axis", axis}, {"begin", begin}, {"end", end}}, name, where);
 }
 
-ValueId Builder::split(ValueId x, int64_t axis, std::vector<int64_t> sizes, std::string_view name, std::string_view where) {
+ValueId Builder::split(ValueId x, int64_t axis, std::vector<int64_t> sizes, std::string_view name,
+                       std::string_view where) {
   return op("split_axis", {x}, {{"axis", axis}, {"sizes", std::move(sizes)}}, name, where);
 }
 
@@ -128,12 +151,17 @@ std::pair<ValueId, ValueId> Builder::rotary() {
   const int64_t pairs = config_.rotary_dims / 2;
   std::vector<double> frequencies;
   for (int64_t i = 0; i < pairs; ++i) {
-    // The exponent runs over the rotated dims, not over the head; the reference holds the frequencies in f32.
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config_.rotary_dims);
+    // The exponent runs over the rotated dims, not over the head; the reference holds the
+    // frequencies in f32.
+    const double exponent =
+        -2.0 * static_cast<double>(i) / static_cast<double>(config_.rotary_dims);
     frequencies.push_back(static_cast<float>(std::pow(config_.rope_theta, exponent)));
   }
-  const ValueId inv_freq = graph_.add_weight("rope.inv_freq", {DType::f32, {pairs}}, {.tensor = "", .stored_shape = {pairs}, .values = std::move(frequencies)});
-  const ValueId position = op("cast", {pos}, {{"dtype", std::string("f32")}}, "position", "position");
+  const ValueId inv_freq =
+      graph_.add_weight("rope.inv_freq", {DType::f32, {pairs}},
+                        {.tensor = "", .stored_shape = {pairs}, .values = std::move(frequencies)});
+  const ValueId position =
+      op("cast", {pos}, {{"dtype", std::string("f32")}}, "position", "position");
   const ValueId column = split(position, 0, {-1, 1}, "column", "position");
   const ValueId angle = op("mul", {column, inv_freq}, {}, "angle", "angle");
   const ValueId cosine = op("cos", {angle}, {{"dtype", act_name()}}, "cos", "cos");

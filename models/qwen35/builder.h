@@ -1,5 +1,6 @@
-// What the layers of the graph builder share: the step's inputs, weights by tensor name, and short forms for ops. The
-// first error is kept; ops after it yield a dummy value, so that a layer reads as its formulas.
+// What the layers of the graph builder share: the step's inputs, weights by tensor name, and short
+// forms for ops. The first error is kept; ops after it yield a dummy value, so that a layer reads
+// as its formulas.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,8 @@ namespace gm::qwen35 {
 
 class Builder {
  public:
-  Builder(const Qwen35Config& config, const WeightDtypes& dtypes, StepClass step, const GraphOptions& options, std::string name);
+  Builder(const Qwen35Config& config, const WeightDtypes& dtypes, StepClass step,
+          const GraphOptions& options, std::string name);
 
   const Qwen35Config& config() const { return config_; }
   DType act() const { return options_.activations; }
@@ -28,12 +30,16 @@ class Builder {
   // Everything named from here on is "PREFIX.name", and happens at "PREFIX.where".
   void enter(std::string prefix) { prefix_ = std::move(prefix); }
 
-  ValueId op(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::string_view name, std::string_view where);
-  std::vector<ValueId> ops(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::vector<std::string> names, std::string_view where);
-  // A weight of the layer: canonical tensor PREFIX.tensor with its stored shape; unit axes are dropped from the value.
-  ValueId weight(std::string_view tensor, std::vector<int64_t> stored_shape);
+  ValueId op(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::string_view name,
+             std::string_view where);
+  std::vector<ValueId> ops(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs,
+                           std::vector<std::string> names, std::string_view where);
+  // A weight of the layer: canonical tensor PREFIX.tensor with its stored shape, of which one axis
+  // of extent 1 may be dropped.
+  ValueId weight(std::string_view tensor, std::vector<int64_t> stored_shape, int dropped_axis = -1);
   // Rows [begin, end) of axis 1 of a packed tensor, under another name.
-  ValueId weight_rows(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t begin, int64_t end, std::string_view name);
+  ValueId weight_rows(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t begin,
+                      int64_t end, std::string_view name);
   DType weight_dtype(std::string_view tensor) const;
   ValueId state(std::string_view name, DType dtype, std::vector<SymExpr> shape);
   void state_output(std::string_view name, ValueId value);
@@ -42,10 +48,14 @@ class Builder {
   std::vector<ValueId> with_sequences(std::vector<ValueId> inputs) const;
 
   // x * w^T, in the activations' dtype.
-  ValueId linear(ValueId x, std::string_view tensor, int64_t rows, int64_t columns, std::string_view name);
-  ValueId zero_centred_norm(ValueId x, std::string_view tensor, int64_t width, std::string_view name);
-  ValueId slice(ValueId x, int64_t axis, int64_t begin, int64_t end, std::string_view name, std::string_view where);
-  ValueId split(ValueId x, int64_t axis, std::vector<int64_t> sizes, std::string_view name, std::string_view where);
+  ValueId linear(ValueId x, std::string_view tensor, int64_t rows, int64_t columns,
+                 std::string_view name);
+  ValueId zero_centred_norm(ValueId x, std::string_view tensor, int64_t width,
+                            std::string_view name);
+  ValueId slice(ValueId x, int64_t axis, int64_t begin, int64_t end, std::string_view name,
+                std::string_view where);
+  ValueId split(ValueId x, int64_t axis, std::vector<int64_t> sizes, std::string_view name,
+                std::string_view where);
   ValueId merge(ValueId x, int64_t axis, std::string_view name, std::string_view where);
 
   // cos and sin of pos * inv_freq, rounded to the activations' dtype; made at first use.
@@ -54,7 +64,9 @@ class Builder {
   Result<Graph> finish() &&;
 
  private:
-  std::string named(std::string_view name) const { return prefix_.empty() ? std::string(name) : prefix_ + "." + std::string(name); }
+  std::string named(std::string_view name) const {
+    return prefix_.empty() ? std::string(name) : prefix_ + "." + std::string(name);
+  }
 
   const Qwen35Config& config_;
   const WeightDtypes& dtypes_;
@@ -67,7 +79,8 @@ class Builder {
   std::optional<std::pair<ValueId, ValueId>> rotary_;
 };
 
-// Each takes the normalised rows and gives the mixer's (or MLP's) result before the residual addition.
+// Each takes the normalised rows and gives the mixer's (or MLP's) result before the residual
+// addition.
 ValueId gdn_mixer(Builder& b, ValueId h);
 ValueId attention_mixer(Builder& b, ValueId h);
 ValueId dense_mlp(Builder& b, ValueId h);

@@ -1,5 +1,6 @@
-// The configuration of a Qwen3.5 text model, dense or mixture of experts: config.json's fields after checking, with one
-// meaning each. Nothing is derived from anything else (head_dim is not hidden / heads).
+// The configuration of a Qwen3.5 text model, dense or mixture of experts: config.json's fields
+// after checking, with one meaning each. Nothing is derived from anything else (head_dim is not
+// hidden / heads).
 #pragma once
 
 #include <filesystem>
@@ -46,12 +47,13 @@ struct Qwen35Config {
   int64_t layers() const { return static_cast<int64_t>(layer_kinds.size()); }
 };
 
-// Nested (text_config) or flat; `layer_types` wins over `full_attention_interval`. Errors are 12xx at the field: absent,
-// absurd or inconsistent sizes, an unknown architecture, and whatever this version does not read, by name.
+// Nested (text_config) or flat; `layer_types` wins over `full_attention_interval`. Errors are 12xx
+// at the field: absent, absurd or inconsistent sizes, an unknown architecture, and whatever this
+// version does not read, by name.
 Result<Qwen35Config> parse_config(const JsonView& root);
 Result<Qwen35Config> read_config(const std::filesystem::path& folder);
 
-// The published sizes: 0.8b, 2b, 4b, 9b, 27b, 35b-a3b, 122b-a10b.
+// The published sizes: 0.8b, 2b, 4b, 9b, 27b, 35b-a3b, 122b-a10b, 397b-a17b.
 std::optional<Qwen35Config> published_config(std::string_view size);
 std::vector<std::string_view> published_sizes();
 

@@ -18,9 +18,11 @@ ValueId gdn_mixer(Builder& b, ValueId h) {
   const ValueId beta_in = b.linear(h, m + "in_proj_b.weight", c.value_heads, c.hidden, m + "b");
   const ValueId decay_in = b.linear(h, m + "in_proj_a.weight", c.value_heads, c.hidden, m + "a");
 
-  const ValueId conv_weight = b.weight(m + "conv1d.weight", {c.conv_channels(), 1, c.conv_taps});
+  const ValueId conv_weight = b.weight(m + "conv1d.weight", {c.conv_channels(), 1, c.conv_taps}, 1);
   const ValueId conv_state = b.state("conv", b.act(), {slots, c.conv_taps - 1, c.conv_channels()});
-  const auto conv = b.ops("causal_conv", b.with_sequences({qkv, conv_weight, conv_state, b.ctx, b.slot}), {}, {m + "u", m + "conv_next"}, m + "conv1d");
+  const auto conv =
+      b.ops("causal_conv", b.with_sequences({qkv, conv_weight, conv_state, b.ctx, b.slot}), {},
+            {m + "u", m + "conv_next"}, m + "conv1d");
   b.state_output("conv", conv[1]);
   const ValueId u = b.op("silu", {conv[0]}, act, m + "us", m + "conv_silu");
 
@@ -29,7 +31,8 @@ ValueId gdn_mixer(Builder& b, ValueId h) {
     return b.split(rows, 1, {heads, dim}, m + name + "_heads", m + name);
   };
   auto normalised = [&](ValueId x, const std::string& name) {
-    return b.op("l2_norm", {x}, {{"eps", 1e-6}, {"dtype", std::string("f32")}}, m + name + "_norm", m + name + "_norm");
+    return b.op("l2_norm", {x}, {{"eps", 1e-6}, {"dtype", std::string("f32")}}, m + name + "_norm",
+                m + name + "_norm");
   };
   const ValueId q_norm = normalised(head(0, c.key_heads, c.key_dim, "q"), "q");
   const double scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.key_dim)));
@@ -41,22 +44,31 @@ ValueId gdn_mixer(Builder& b, ValueId h) {
   const ValueId dt_bias = b.weight(m + "dt_bias", {c.value_heads});
   const ValueId shifted = b.op("add", {decay_in, dt_bias}, f32, m + "shifted", m + "dt_bias");
   const ValueId step = b.op("softplus", {shifted}, f32, m + "step", m + "decay");
-  const ValueId rate = b.op("exp", {b.weight(m + "A_log", {c.value_heads})}, f32, m + "rate", m + "A_log");
+  const ValueId rate =
+      b.op("exp", {b.weight(m + "A_log", {c.value_heads})}, f32, m + "rate", m + "A_log");
   const ValueId product = b.op("mul", {rate, step}, f32, m + "decay_product", m + "decay");
   const ValueId g = b.op("neg", {product}, f32, m + "g", m + "decay");
 
-  const ValueId s = b.state("recurrent", DType::f32, {slots, c.value_heads, c.key_dim, c.value_dim});
-  const auto delta = b.ops("gated_delta_rule", b.with_sequences({q, k, v, g, beta, s, b.ctx, b.slot}), act, {m + "o", m + "recurrent_next"}, m + "delta_rule");
+  const ValueId s =
+      b.state("recurrent", DType::f32, {slots, c.value_heads, c.key_dim, c.value_dim});
+  const auto delta =
+      b.ops("gated_delta_rule", b.with_sequences({q, k, v, g, beta, s, b.ctx, b.slot}), act,
+            {m + "o", m + "recurrent_next"}, m + "delta_rule");
   b.state_output("recurrent", delta[1]);
 
-  // Norm first, then the gate. The weight's product is rounded only where the weight itself is stored in bf16.
-  const ValueId n = b.op("rms_norm", {delta[0]}, {{"eps", c.eps}, {"dtype", b.act_name()}}, m + "n", m + "norm");
+  // Norm first, then the gate. The weight's product is rounded only where the weight itself is
+  // stored in bf16.
+  const ValueId n =
+      b.op("rms_norm", {delta[0]}, {{"eps", c.eps}, {"dtype", b.act_name()}}, m + "n", m + "norm");
   const ValueId norm_weight = b.weight(m + "norm.weight", {c.value_dim});
   const bool rounds = b.act() == DType::bf16 && b.weight_dtype(m + "norm.weight") == DType::bf16;
   const ValueId nw = b.op("mul", {n, norm_weight}, rounds ? act : f32, m + "nw", m + "norm");
-  const ValueId gate = b.op("silu", {b.split(z, 1, {c.value_heads, c.value_dim}, m + "z_heads", m + "gate")}, f32, m + "gate", m + "gate");
+  const ValueId gate =
+      b.op("silu", {b.split(z, 1, {c.value_heads, c.value_dim}, m + "z_heads", m + "gate")}, f32,
+           m + "gate", m + "gate");
   const ValueId y = b.op("mul", {nw, gate}, act, m + "y", m + "gate");
-  return b.linear(b.merge(y, 1, m + "y_rows", m + "gate"), m + "out_proj.weight", c.hidden, value, m + "out");
+  return b.linear(b.merge(y, 1, m + "y_rows", m + "gate"), m + "out_proj.weight", c.hidden, value,
+                  m + "out");
 }
 
 }  // namespace gm::qwen35
