@@ -196,15 +196,26 @@ bool PartEmitter::reduce_blocked(const ReduceStmt& stmt, const TileMemory& tile)
     const auto columns = static_cast<int>(
         std::min<int64_t>({vectors, 4, std::max(1, machine_.accumulators / rows)}));
     const int64_t groups = vectors / columns;
-    loop(i64(0), i64(groups * columns * 16), int64_t{columns} * 16, {},
-         [&](llvm::Value* n0, const std::vector<llvm::Value*>&) {
-           reduce_panel(stmt, tile, m0, rows, n0, columns);
+    const auto for_groups = [&](llvm::Value* from) {
+      loop(i64(0), i64(groups * columns * 16), int64_t{columns} * 16, {},
+           [&](llvm::Value* n0, const std::vector<llvm::Value*>&) {
+             reduce_panel(stmt, tile, m0, rows, n0, columns, from);
+             return std::vector<llvm::Value*>{};
+           });
+      if (groups * columns < vectors) {
+        reduce_panel(stmt, tile, m0, rows, i64(groups * columns * 16),
+                     static_cast<int>(vectors - groups * columns), from);
+      }
+    };
+    if (columns == vectors) return for_groups(nullptr);
+    // Several groups go through the weights block by block, while a block is in the cache; the
+    // sums of blocks wait in the tile.
+    for_groups(i64(-1));
+    loop(i64(0), scalar_sym(stmt.over.extent), stmt.order.size, {},
+         [&](llvm::Value* from, const std::vector<llvm::Value*>&) {
+           for_groups(from);
            return std::vector<llvm::Value*>{};
          });
-    if (groups * columns < vectors) {
-      reduce_panel(stmt, tile, m0, rows, i64(groups * columns * 16),
-                   static_cast<int>(vectors - groups * columns));
-    }
   };
   if (!has_rows) {
     panels(nullptr, 1);
@@ -233,7 +244,7 @@ bool PartEmitter::reduce_blocked(const ReduceStmt& stmt, const TileMemory& tile)
 }
 
 void PartEmitter::reduce_panel(const ReduceStmt& stmt, const TileMemory& tile, llvm::Value* m0,
-                               int rows, llvm::Value* n0, int columns) {
+                               int rows, llvm::Value* n0, int columns, llvm::Value* from) {
   const Axis& n = stmt.axes.back();
   const Axis* m = m0 == nullptr ? nullptr : &stmt.axes[stmt.axes.size() - 2];
   llvm::Type* type = llvm::FixedVectorType::get(b_.getFloatTy(), 16);
@@ -267,29 +278,44 @@ void PartEmitter::reduce_panel(const ReduceStmt& stmt, const TileMemory& tile, l
     return values;
   };
   llvm::Value* extent = scalar_sym(stmt.over.extent);
-  const auto totals = loop(
-      i64(0), extent, stmt.order.size, zeros,
-      [&](llvm::Value* from, const std::vector<llvm::Value*>& outer) {
-        llvm::Value* to = min_max(false, b_.CreateAdd(from, i64(stmt.order.size)), extent, false);
-        auto part =
-            loop(from, to, 1, zeros, [&](llvm::Value* k, const std::vector<llvm::Value*>& inner) {
-              declare(stmt.over.name, 0, stmt.over.extent - 1, k);
-              const std::vector<llvm::Value*> b = operands(stmt.b);
-              const std::vector<llvm::Value*> a = operands(stmt.a);
-              std::vector<llvm::Value*> next;
-              for (size_t i = 0; i < inner.size(); ++i)
-                next.push_back(combine(stmt.op, inner[i], a[i], b[i]));
-              undeclare(stmt.over.name);
-              return next;
-            });
-        for (size_t i = 0; i < part.size(); ++i) part[i] = merge(stmt.op, outer[i], part[i]);
-        return part;
-      });
+  const auto block_chain = [&](llvm::Value* first) {
+    llvm::Value* to = min_max(false, b_.CreateAdd(first, i64(stmt.order.size)), extent, false);
+    return loop(first, to, 1, zeros, [&](llvm::Value* k, const std::vector<llvm::Value*>& inner) {
+      declare(stmt.over.name, 0, stmt.over.extent - 1, k);
+      const std::vector<llvm::Value*> b = operands(stmt.b);
+      const std::vector<llvm::Value*> a = operands(stmt.a);
+      std::vector<llvm::Value*> next;
+      for (size_t i = 0; i < inner.size(); ++i)
+        next.push_back(combine(stmt.op, inner[i], a[i], b[i]));
+      undeclare(stmt.over.name);
+      return next;
+    });
+  };
   const std::vector<Expr> indices = axis_indices(stmt.axes);
+  std::vector<llvm::Value*> totals = zeros;
+  const bool clear = from != nullptr && llvm::isa<llvm::ConstantInt>(from);
+  if (from == nullptr) {
+    totals = loop(i64(0), extent, stmt.order.size, zeros,
+                  [&](llvm::Value* first, const std::vector<llvm::Value*>& outer) {
+                    std::vector<llvm::Value*> part = block_chain(first);
+                    for (size_t i = 0; i < part.size(); ++i)
+                      part[i] = merge(stmt.op, outer[i], part[i]);
+                    return part;
+                  });
+  } else if (!clear) {
+    totals = block_chain(from);
+  }
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < columns; ++j) {
-      at(i, j,
-         [&] { store_tile(tile, indices, {totals[static_cast<size_t>(i * columns + j)], true}); });
+      at(i, j, [&] {
+        llvm::Value* total = totals[static_cast<size_t>(i * columns + j)];
+        if (from != nullptr && !clear) {
+          const Address where = address(indices, tile_strides(tile), nullptr);
+          llvm::Value* old = read(b_.getFloatTy(), tile.base, where, nullptr, tile.scope);
+          total = merge(stmt.op, old, total);
+        }
+        store_tile(tile, indices, {total, true});
+      });
     }
   }
   depends_.clear();  // `indices` goes, and its addresses may come back

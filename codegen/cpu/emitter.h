@@ -99,8 +99,10 @@ class PartEmitter {
   // emit_reduce.cpp
   void reduce(const ReduceStmt& stmt);
   bool reduce_blocked(const ReduceStmt& stmt, const TileMemory& tile);
+  // `from`: null for the whole reduction, a constant to clear the tile, else the block to add to
+  // it.
   void reduce_panel(const ReduceStmt& stmt, const TileMemory& tile, llvm::Value* m0, int rows,
-                    llvm::Value* n0, int columns);
+                    llvm::Value* n0, int columns, llvm::Value* from);
   Value reduce_chain(const ReduceStmt& stmt);
   Value reduce_lanes(const ReduceStmt& stmt);
   Value reduce_argmax(const ReduceStmt& stmt);

@@ -9,7 +9,6 @@
 #include <llvm/Passes/PassBuilder.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "codegen/cpu/emitter.h"
 
@@ -244,11 +243,6 @@ Result<KernelObject> compile_kernel(const Kernel& kernel, const std::string& sym
 #ifndef NDEBUG
   GM_TRY(verify("optimised"));
 #endif
-  if (const char* folder = std::getenv("GM_CPU_DUMP")) {
-    std::error_code code;
-    llvm::raw_fd_ostream out(fmt::format("{}/{}.ll", folder, symbol), code);
-    module.print(out, nullptr);
-  }
   llvm::raw_svector_ostream stream(object.bytes);
   llvm::legacy::PassManager emit;
   if (machine.addPassesToEmitFile(emit, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
