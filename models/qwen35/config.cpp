@@ -216,6 +216,7 @@ Result<> read_end_of_sequence(const JsonView& text, Qwen35Config& config) {
 }
 
 Result<> read_sizes(const JsonView& text, bool moe, Qwen35Config& config) {
+  constexpr int64_t kMostChosen = 64;  // experts; their sum is unrolled
   constexpr int64_t kHeads = 4096, kDim = 4096, kWidth = int64_t{1} << 20;
   GM_ASSIGN(config.vocab, integer(text, "vocab_size", 1, int64_t{1} << 24));
   GM_ASSIGN(config.hidden, integer(text, "hidden_size", 1, kWidth));
@@ -231,7 +232,8 @@ Result<> read_sizes(const JsonView& text, bool moe, Qwen35Config& config) {
   GM_ASSIGN(config.conv_taps, integer(text, "linear_conv_kernel_dim", 2, 64));
   if (moe) {
     GM_ASSIGN(config.experts, integer(text, "num_experts", 1, 4096));
-    GM_ASSIGN(config.experts_per_token, integer(text, "num_experts_per_tok", 1, config.experts));
+    GM_ASSIGN(config.experts_per_token,
+              integer(text, "num_experts_per_tok", 1, std::min(config.experts, kMostChosen)));
     GM_ASSIGN(config.expert_intermediate, integer(text, "moe_intermediate_size", 1, kWidth));
     GM_ASSIGN(config.shared_intermediate,
               integer(text, "shared_expert_intermediate_size", 1, kWidth));

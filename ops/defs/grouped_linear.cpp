@@ -7,7 +7,8 @@ OpDef make_grouped_linear() {
   def.name = "grouped_linear";
   def.doc =
       "y[t, j, n] = sum over k of x[t, k] (or x[t, j, k]) * w[idx[t, j], n, k]: each token meets "
-      "the weights of its own experts. Accumulated as in linear.";
+      "the weights of its own experts. Accumulated as in linear. An index outside of [0, E) meets "
+      "the nearest expert, so that no content of idx can lead out of w.";
   def.op_class = OpClass::contraction;
   def.operands = {floating("x", "[T, K], or [T, J, K] with a row for each chosen expert"),
                   floating("w", "[E, N, K], one matrix an expert", WeightLayout::panels),
@@ -17,6 +18,7 @@ OpDef make_grouped_linear() {
   def.infer = [](const OpInstance& op) -> Inferred {
     Shapes shapes(op);
     shapes.rank_at_least(0, 2).rank(1, 3).rank(2, 2).dtype(2, DType::i32);
+    if (shapes.ok()) shapes.constant(1, 0, "experts");
     if (!shapes.ok()) return shapes.error();
     const size_t rank = op.input(0).shape.size();
     if (rank > 3) return refuse("operand x has {} dimensions, not 2 or 3", rank);
@@ -35,7 +37,9 @@ OpDef make_grouped_linear() {
     return indices;
   };
   def.w_index = [](ReadContext& ctx, std::span<const Expr> row, Expr n, Expr k) {
-    return std::vector<Expr>{ctx.read(2, {row[0], row[1]}), std::move(n), std::move(k)};
+    Expr expert = Expr::binary(BinaryOp::max, ctx.read(2, {row[0], row[1]}), number(0));
+    expert = Expr::binary(BinaryOp::min, std::move(expert), number(extent(ctx.op(), 1, 0) - 1));
+    return std::vector<Expr>{std::move(expert), std::move(n), std::move(k)};
   };
   def.extent_k = [](const OpInstance& op) { return op.input(0).shape.back(); };
   def.cases = {

@@ -248,7 +248,6 @@ TEST(SymbolicLowering, IsProvenInBounds) {
           {{"interior", std::string("bf16")}},
           {}}},
         {"topk_route", {{f32({tokens, 9})}, {{"k", int64_t{3}}}, {}}},
-        {"expert_sum", {{act({tokens, 3, 33})}, {}, {}}},
         {"argmax", {{f32({tokens, 99})}, {{"valid", std::vector<int64_t>{2, 50, 60, 97}}}, {}}}};
     for (auto [name, c] : ops) {
       const OpDef& def = *builtin_ops().find(name);

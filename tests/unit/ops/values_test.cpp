@@ -151,6 +151,12 @@ TEST(Values, ExpertSumRoundsAfterEachAddition) {
   EXPECT_THAT(out[0].data, ElementsAre(256));
 }
 
+TEST(Values, GroupedLinearTakesTheNearestExpert) {
+  const auto out = evaluate("grouped_linear", {floats({1, 1}, {1}), floats({2, 1, 1}, {3, 5}),
+                                               ints({1, 4}, {-7, 0, 1, 2})});
+  EXPECT_THAT(out[0].data, ElementsAre(3, 3, 5, 5));
+}
+
 TEST(Values, Norms) {
   const auto l2 = evaluate("l2_norm", {floats({1, 2}, {3, 4})}, {{"eps", 0.0}});
   EXPECT_FLOAT_EQ(l2[0].data[1], 0.8F);
@@ -187,9 +193,8 @@ TEST(Values, HostileIntegersAreErrors) {
   };
   EXPECT_EQ(text("embedding", {floats({2, 1}, {1, 2}), ints({1}, {2})}),
             "embedding: index 2 is outside of the 2 elements of dimension 0 of operand 0");
-  EXPECT_EQ(
-      text("grouped_linear", {floats({1, 1}, {1}), floats({2, 1, 1}, {1, 2}), ints({1, 1}, {-1})}),
-      "grouped_linear: index -1 is outside of the 2 elements of dimension 0 of operand 1");
+  EXPECT_EQ(text("gather_rows", {floats({2, 1}, {1, 2}), ints({1}, {-1})}),
+            "gather_rows: index -1 is outside of the 2 elements of dimension 0 of operand 0");
   EXPECT_EQ(text("cache_append", {floats({1, 1, 1}, {5}), floats({2, 2, 1, 1}, {1, 2, 3, 4}),
                                   ints({1}, {2}), ints({1, 1}, {1})}),
             "cache_append: operand pos: 2 is not within [0, 2)");
