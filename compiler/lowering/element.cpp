@@ -5,16 +5,6 @@
 namespace gm {
 namespace {
 
-// "layers.7.linear_attn.qkv" -> "linear_attn.qkv": kernels of different layers get equal texts.
-std::string without_layer(std::string_view name) {
-  constexpr std::string_view kPrefix = "layers.";
-  if (!name.starts_with(kPrefix)) return std::string(name);
-  size_t end = kPrefix.size();
-  while (end < name.size() && name[end] >= '0' && name[end] <= '9') ++end;
-  if (end == kPrefix.size() || end >= name.size() || name[end] != '.') return std::string(name);
-  return std::string(name.substr(end + 1));
-}
-
 Access join(Access a, Access b) { return a == b ? a : Access::read_write; }
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -63,8 +53,17 @@ bool has_transcendental(const Graph& graph, const Op& op, const OpDef& def) {
 
 }  // namespace
 
+std::string KernelParams::base_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "layers.";
+  if (!name.starts_with(kPrefix)) return std::string(name);
+  size_t end = kPrefix.size();
+  while (end < name.size() && name[end] >= '0' && name[end] <= '9') ++end;
+  if (end == kPrefix.size() || end >= name.size() || name[end] != '.') return std::string(name);
+  return std::string(name.substr(end + 1));
+}
+
 std::string KernelParams::add(Entry entry) {
-  std::string base = without_layer(entry.param.name);
+  std::string base = base_name(entry.param.name);
   std::string name = base;
   for (int n = 2; std::ranges::any_of(entries_, [&](const Entry& e) { return e.param.name == name; }); ++n) {
     name = fmt::format("{}_{}", base, n);
@@ -86,14 +85,18 @@ std::string KernelParams::activation(ValueId value, Access access) {
   return add({std::move(param), value, {}});
 }
 
-std::string KernelParams::state(ValueId value, Access access) {
-  // Versions of one state share its memory, so the first version that the kernel meets names the parameter.
-  ValueId root = value;
-  for (const Op* op = graph_.producer(root); op != nullptr; op = graph_.producer(root)) {
-    const OpDef& def = *graph_.table().find(op->kind);
-    const auto result = static_cast<size_t>(graph_.value(root).result_index);
-    root = op->inputs[static_cast<size_t>(def.results[result].state_operand)];
+ValueId KernelParams::state_root(const Graph& graph, ValueId value) {
+  while (graph.value(value).is_state) {
+    const Op* op = graph.producer(value);
+    if (op == nullptr) break;
+    const auto result = static_cast<size_t>(graph.value(value).result_index);
+    value = op->inputs[static_cast<size_t>(graph.table().find(op->kind)->results[result].state_operand)];
   }
+  return value;
+}
+
+std::string KernelParams::state(ValueId value, Access access) {
+  const ValueId root = state_root(graph_, value);
   for (Entry& e : entries_) {
     if (e.value != root) continue;
     e.param.access = join(e.param.access, access);

@@ -16,6 +16,12 @@ class KernelParams {
  public:
   KernelParams(const Graph& graph, const Packing& packing) : graph_(graph), packing_(packing) {}
 
+  // The name without its layer, so that kernels of different layers get equal texts.
+  static std::string base_name(std::string_view name);
+
+  // The state input that a version of a state goes back to; any other value itself. Versions share memory.
+  static ValueId state_root(const Graph& graph, ValueId value);
+
   // The parameter's name. State is read and written through one parameter.
   std::string activation(ValueId value, Access access);
   std::string state(ValueId value, Access access);

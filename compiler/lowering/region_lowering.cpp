@@ -151,8 +151,25 @@ class Lowering {
     for (int n = 2; std::ranges::any_of(kernel_.parts, [&](const Part& p) { return p.name == part_.name; }); ++n) {
       part_.name = fmt::format("{}_{}", name, n);
     }
+    // Tiles and axes keep clear of what parameters are or may come to be called.
+    for (const std::string& taken : parameter_names()) builder_.fresh(taken);
     for (const auto& [base, extent] : grid) part_.grid.push_back({builder_.fresh(base), extent});
     reader_.begin(&builder_);
+  }
+
+  std::set<std::string> parameter_names() const {
+    std::set<std::string> names;
+    for (const Member& m : region_.members) {
+      const Op& op = graph_.op(m.op);
+      for (const auto& values : {op.inputs, op.outputs}) {
+        for (ValueId value : values) {
+          const Value& base = graph_.value(KernelParams::state_root(graph_, view_base(graph_, value)));
+          const bool weight = base.kind == ValueKind::weight;
+          names.insert(KernelParams::base_name(weight ? packing_.weights.at(base.name).buffer : base.name));
+        }
+      }
+    }
+    return names;
   }
 
   std::vector<Expr> grid_indices() const {
@@ -246,9 +263,9 @@ void Lowering::lower_contractions(const std::vector<OpId>& anchors) {
     }
   }
   std::ranges::sort(outputs);
-  const SymExpr column_extent = columns.constant() && *columns.constant() % kPanelWidth == 0
-                                    ? SymExpr(kPanelWidth)
-                                    : SymExpr::min(kPanelWidth, columns - SymExpr(kPanelWidth) * *g[0].as_sym());
+  SymExpr column_extent = SymExpr::min(kPanelWidth, columns - SymExpr(kPanelWidth) * *g[0].as_sym());
+  if (const auto n = columns.constant(); n && *n % kPanelWidth == 0) column_extent = kPanelWidth;
+  if (const auto n = columns.constant(); n && *n < kPanelWidth) column_extent = columns;
   for (ValueId output : outputs) {
     const Axis m = builder_.axis("m", row_extent);
     const Axis n = builder_.axis("n", column_extent);
