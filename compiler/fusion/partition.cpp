@@ -64,33 +64,39 @@ bool Partition::visible(ValueId value) const {
 }
 
 bool Partition::can_merge(const std::set<int>& groups) const {
-  std::vector<bool> seen(graph_.ops().size(), false);
+  // A path of views alone from one merged group to another is an edge inside; a path through another group's op is not.
+  std::vector<bool> seen_inside(graph_.ops().size(), false), seen_outside(graph_.ops().size(), false);
   std::vector<bool> seen_group(graph_.ops().size(), false);
-  std::vector<uint32_t> stack;
-  auto push = [&](uint32_t op) {
-    if (seen[op]) return;
-    seen[op] = true;
-    stack.push_back(op);
+  std::vector<std::pair<uint32_t, bool>> stack;
+  auto push = [&](uint32_t op, bool outside) {
+    outside |= group_[op] >= 0;
+    auto seen = outside ? seen_outside.begin() + op : seen_inside.begin() + op;
+    if (*seen) return;
+    *seen = true;
+    stack.emplace_back(op, outside);
   };
   for (int group : groups) {
     for (OpId op : members(group)) {
       for (uint32_t next : successors_[index_of(op)]) {
-        if (!groups.contains(group_[next])) push(next);
+        if (!groups.contains(group_[next])) push(next, false);
       }
     }
   }
   while (!stack.empty()) {
-    const uint32_t op = stack.back();
+    const auto [op, outside] = stack.back();
     stack.pop_back();
     const int group = group_[op];
     // A group waits for all its inputs, so whatever one member reaches, all of it reaches.
     if (group >= 0 && !seen_group[static_cast<size_t>(group)]) {
       seen_group[static_cast<size_t>(group)] = true;
-      for (OpId member : members(group)) push(index_of(member));
+      for (OpId member : members(group)) push(index_of(member), true);
     }
     for (uint32_t next : successors_[op]) {
-      if (groups.contains(group_[next])) return false;
-      push(next);
+      if (!groups.contains(group_[next])) {
+        push(next, outside);
+      } else if (outside) {
+        return false;
+      }
     }
   }
   return true;

@@ -23,7 +23,7 @@ std::pair<Reason, std::string> classify(const Partition& p, OpId producer, const
   if (to.op_class == OpClass::kernel_like) {
     return {Reason::slot_not_supported, fmt::format("{} takes no prologue for '{}'", to.name, to.operands[use.operand].name)};
   }
-  if (from.op_class == OpClass::contraction && to.op_class == OpClass::contraction) {
+  if (p.has_anchor(p.group_of(producer)) && to.op_class == OpClass::contraction) {
     return {Reason::producer_needs_whole_row, "a work item holds some columns of the producer, the consumer reduces over all of them"};
   }
   if (to.op_class == OpClass::row_reduction) {
