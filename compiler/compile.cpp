@@ -82,7 +82,7 @@ Result<> add_kernels(Plan& plan, const Module& module, const CompileOptions& opt
   }
   plan.stage = "native";
   plan.llvm_version = object.llvm_version;
-  plan.target_features = target.cpu + (target.features.empty() ? "" : "," + target.features);
+  plan.target_features = target.features;
   plan.shared_object = std::move(object.shared_object);
   native_us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   return {};
