@@ -61,6 +61,23 @@ TEST_P(GoldenModel, PiecesAgreeWithTheWhole) {
   }
 }
 
+// A prompt of several pages, of which only the last rows' logits are stored; cut inside of a page.
+TEST_P(GoldenModel, LongPromptAcrossPages) {
+  const auto ids = prompt(3);
+  const auto want = logits(3);
+  const auto tokens = static_cast<int64_t>(ids.size());
+  const int64_t cut = tokens - static_cast<int64_t>(want.size()) / vocab;
+  Runner<double> runner(golden, kF32);
+  const std::vector<int64_t> pages = {17, 3, 22, 0, 9, 5, 14, 1, 20};
+  Piece piece = {.slot = 0, .ctx = 0, .pages = pages, .ids = {ids.begin(), ids.begin() + cut}};
+  if (cut > 0) runner.step(StepClass::mixed, {piece});
+  piece.ctx = cut;
+  piece.ids.assign(ids.begin() + cut, ids.end());
+  const auto out = runner.step(StepClass::mixed, {piece});
+  EXPECT_LT(relative_error(out.at("logits").data, want), 1e-5);
+  EXPECT_EQ(out.at("next").ints.back(), ints(golden.value("case3.greedy"))[0]);
+}
+
 // Greedy decoding through the decode graph, beside another sequence; a padded row changes nothing.
 TEST_P(GoldenModel, GreedyTokens) {
   Runner<double> runner(golden, kF32);
