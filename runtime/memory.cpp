@@ -259,8 +259,8 @@ Result<> check_memory(const MemoryNeed& need, int64_t budget) {
             "--max-context, or raise --memory-limit",
             {}};
   for (const MemoryPart& part : need.parts) {
-    diag = std::move(diag).note(
-        fmt::format("{}: {} ({})", part.name, bytes_text(part.bytes), part.detail));
+    diag.notes.push_back(
+        {fmt::format("{}: {} ({})", part.name, bytes_text(part.bytes), part.detail), {}});
   }
   return Error(std::move(diag));
 }
