@@ -1,0 +1,13 @@
+#include "tools/common/run_command.h"
+#include "tools/graphmill/commands.h"
+
+int main(int argc, char** argv) {
+  gm::ProgramLine program("graphmill", "Compiles Qwen3.5 models to plans, looks into plans, and runs and checks them.");
+  gm::add_compile(program);
+  gm::add_run(program);
+  gm::add_check(program);
+  gm::add_inspect(program);
+  gm::add_opt(program);
+  gm::add_tokenize(program);
+  return program.run(argc, argv);
+}
