@@ -26,7 +26,8 @@ double relative_error(std::span<const float> a, std::span<const float> b) {
 
 Step one_sequence(const Instance& instance, std::string program, int64_t done, int64_t count) {
   const Plan& plan = instance.plan();
-  const int64_t columns = (plan.limits.max_context + plan.limits.page_tokens - 1) / plan.limits.page_tokens;
+  const int64_t columns =
+      (plan.limits.max_context + plan.limits.page_tokens - 1) / plan.limits.page_tokens;
   Step step{.program = std::move(program), .tokens = count, .seqs = 1, .rows = 1};
   step.pos.resize(static_cast<size_t>(count));
   std::iota(step.pos.begin(), step.pos.end(), static_cast<int32_t>(done));
@@ -34,7 +35,8 @@ Step one_sequence(const Instance& instance, std::string program, int64_t done, i
   step.ctx = {static_cast<int32_t>(done)};
   step.slot = {0};
   step.pages.assign(static_cast<size_t>(columns), -1);
-  for (int64_t p = 0; p * plan.limits.page_tokens < done + count; ++p) step.pages[static_cast<size_t>(p)] = static_cast<int32_t>(p);
+  for (int64_t p = 0; p * plan.limits.page_tokens < done + count; ++p)
+    step.pages[static_cast<size_t>(p)] = static_cast<int32_t>(p);
   step.logit_row = {static_cast<int32_t>(count - 1)};
   return step;
 }
@@ -49,11 +51,13 @@ Result<> require_check_outputs(const Plan& plan, const std::string& file) {
   };
   bool complete = mixed != nullptr && plan.find_program("decode") != nullptr;
   for (int64_t layer = 0; complete && layer < plan.model.layers; ++layer) {
-    complete = has_output(fmt::format("hidden.{}", layer)) && plan.find_program(fmt::format("layer.{}.mixed", layer)) != nullptr &&
+    complete = has_output(fmt::format("hidden.{}", layer)) &&
+               plan.find_program(fmt::format("layer.{}.mixed", layer)) != nullptr &&
                plan.find_program(fmt::format("layer.{}.decode", layer)) != nullptr;
   }
   if (complete) return {};
-  return err(Code::step_program, Location::of_file(file), "compile it with --check-outputs", "the plan lacks the programs and outputs that a check reads");
+  return err(Code::step_program, Location::of_file(file), "compile it with --check-outputs",
+             "the plan lacks the programs and outputs that a check reads");
 }
 
 }  // namespace gm

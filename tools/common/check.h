@@ -1,5 +1,6 @@
-// What `check` does with a plan that is ready to run: the whole model on each prompt of the goldens, then each layer by
-// itself on the reference's own input. One line a case, one line a layer.
+// What `check` does with a plan that is ready to run: the whole model on each prompt of the
+// goldens, then each layer by itself on the reference's own input. One line a case, one line a
+// layer.
 #pragma once
 
 #include <functional>
@@ -22,12 +23,12 @@ class CheckTally {
   int passed_ = 0, failed_ = 0;
 };
 
-// f32 plans: logits, hidden states and greedy logits to 1e-4, and every greedy token. bf16 plans: prompt logits no further
-// from f32 than the reference's own bf16 run by more than a quarter.
+// f32 plans: logits, hidden states and greedy logits to 1e-4, and every greedy token. bf16 plans:
+// prompt logits no further from f32 than the reference's own bf16 run by more than a quarter.
 Result<> check_cases(Instance& instance, const Goldens& goldens, CheckTally& tally);
 
-// bf16 plans: a layer's output elements that differ from the reference's, for 67 tokens and for one more behind the
-// reference's states; and the states themselves.
+// bf16 plans: a layer's output elements that differ from the reference's, for 67 tokens and for one
+// more behind the reference's states; and the states themselves.
 Result<> check_layers(Instance& instance, const Goldens& goldens, CheckTally& tally);
 
 // The plan must have the programs and outputs that the checks read.

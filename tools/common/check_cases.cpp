@@ -8,9 +8,10 @@ namespace gm {
 namespace {
 
 constexpr double kF32Bound = 1e-4;
-constexpr double kBf16Factor = 1.25;      // of the reference's own error
-constexpr double kRoutedCaseFactor = 1.6;  // experts: one other choice of an expert moves a case, so only the mean is held to 1.25
-constexpr int64_t kPromptRows = 64;       // the goldens hold the logits of so many last positions
+constexpr double kBf16Factor = 1.25;  // of the reference's own error
+constexpr double kRoutedCaseFactor =
+    1.6;  // experts: one other choice of an expert moves a case, so only the mean is held to 1.25
+constexpr int64_t kPromptRows = 64;  // the goldens hold the logits of so many last positions
 constexpr int64_t kGreedyTokens = 24;
 constexpr int64_t kGreedyRows[] = {0, 1, kGreedyTokens - 1};
 
@@ -32,13 +33,15 @@ Result<PromptResult> run_prompt(Instance& instance, const std::vector<int32_t>& 
     const int64_t first = std::max(wanted_from - done, int64_t{0});
     if (first < count) {
       step.logit_row.clear();
-      for (int64_t row = first; row < count; ++row) step.logit_row.push_back(static_cast<int32_t>(row));
+      for (int64_t row = first; row < count; ++row)
+        step.logit_row.push_back(static_cast<int32_t>(row));
       step.rows = count - first;
     }
     GM_TRY(instance.executor().run(step));
     const auto logits = instance.executor().output("logits");
     GM_CHECK(logits.has_value(), "mixed has no logits");
-    if (first < count) result.logits.insert(result.logits.end(), logits->f32().begin(), logits->f32().end());
+    if (first < count)
+      result.logits.insert(result.logits.end(), logits->f32().begin(), logits->f32().end());
     done += count;
     if (done < tokens) continue;
     for (int64_t layer = 0; layer < plan.model.layers; ++layer) {
@@ -51,24 +54,36 @@ Result<PromptResult> run_prompt(Instance& instance, const std::vector<int32_t>& 
   return result;
 }
 
-Result<> check_f32(Instance& instance, const Goldens& goldens, const GoldenCase& golden, const std::vector<int32_t>& prompt, const PromptResult& result, double logits_error,
-                   CheckTally& tally) {
+Result<> check_f32(Instance& instance, const Goldens& goldens, const GoldenCase& golden,
+                   const std::vector<int32_t>& prompt, const PromptResult& result,
+                   double logits_error, CheckTally& tally) {
   const Plan& plan = instance.plan();
-  GM_ASSIGN(const std::vector<float> hidden, goldens.floats(golden.name + ".hidden_f32", {plan.model.layers, plan.model.hidden}));
+  GM_ASSIGN(const std::vector<float> hidden,
+            goldens.floats(golden.name + ".hidden_f32", {plan.model.layers, plan.model.hidden}));
   double hidden_error = 0;
   for (int64_t layer = 0; layer < plan.model.layers; ++layer) {
-    const std::span<const float> row(hidden.data() + layer * plan.model.hidden, static_cast<size_t>(plan.model.hidden));
-    hidden_error = std::max(hidden_error, relative_error(result.hidden[static_cast<size_t>(layer)], row));
+    const std::span<const float> row(hidden.data() + layer * plan.model.hidden,
+                                     static_cast<size_t>(plan.model.hidden));
+    hidden_error =
+        std::max(hidden_error, relative_error(result.hidden[static_cast<size_t>(layer)], row));
   }
   GM_ASSIGN(const std::vector<int32_t> greedy, goldens.integers(golden.name + ".greedy"));
-  GM_ASSIGN(const std::vector<float> greedy_logits, goldens.floats(golden.name + ".greedy_logits_f32", {std::ssize(kGreedyRows), plan.model.vocab}));
-  GM_ASSIGN(Generator generator, Generator::create(instance, {.prefill_chunk = {}, .capture = Capture::sampled, .tokenizer = nullptr, .on_token = {}}));
+  GM_ASSIGN(const std::vector<float> greedy_logits,
+            goldens.floats(golden.name + ".greedy_logits_f32",
+                           {std::ssize(kGreedyRows), plan.model.vocab}));
+  GM_ASSIGN(Generator generator, Generator::create(instance, {.prefill_chunk = {},
+                                                              .capture = Capture::sampled,
+                                                              .tokenizer = nullptr,
+                                                              .on_token = {}}));
   const Request request{.ids = prompt, .max_tokens = kGreedyTokens, .ignore_stop = true};
   GM_ASSIGN(const std::vector<Completion> completions, generator.run(std::span(&request, 1)));
   const Completion& completion = completions.front();
   size_t equal = 0;
-  while (equal < std::min(greedy.size(), completion.ids.size()) && greedy[equal] == completion.ids[equal]) ++equal;
-  const bool same = equal == greedy.size() && completion.ids.size() == greedy.size() && greedy.size() == kGreedyTokens;
+  while (equal < std::min(greedy.size(), completion.ids.size()) &&
+         greedy[equal] == completion.ids[equal])
+    ++equal;
+  const bool same = equal == greedy.size() && completion.ids.size() == greedy.size() &&
+                    greedy.size() == kGreedyTokens;
   double greedy_error = 0;
   for (size_t i = 0; i < std::size(kGreedyRows); ++i) {
     const auto width = static_cast<size_t>(plan.model.vocab);
@@ -77,11 +92,15 @@ Result<> check_f32(Instance& instance, const Goldens& goldens, const GoldenCase&
     // Behind a wrong token the logits belong to another text.
     if (!there || row > equal) continue;
     const std::span<const float> ours(completion.logits.data() + row * width, width);
-    greedy_error = std::max(greedy_error, relative_error(ours, {greedy_logits.data() + i * width, width}));
+    greedy_error =
+        std::max(greedy_error, relative_error(ours, {greedy_logits.data() + i * width, width}));
   }
-  const bool passed = logits_error <= kF32Bound && hidden_error <= kF32Bound && greedy_error <= kF32Bound && same;
-  tally.add(passed, fmt::format("{} f32, {} prompt tokens: logits {:.2e}, hidden {:.2e}, greedy logits {:.2e} (bound {:.0e}), greedy tokens {}/{}", golden.name, prompt.size(),
-                                logits_error, hidden_error, greedy_error, kF32Bound, equal, greedy.size()));
+  const bool passed =
+      logits_error <= kF32Bound && hidden_error <= kF32Bound && greedy_error <= kF32Bound && same;
+  tally.add(passed, fmt::format("{} f32, {} prompt tokens: logits {:.2e}, hidden {:.2e}, greedy "
+                                "logits {:.2e} (bound {:.0e}), greedy tokens {}/{}",
+                                golden.name, prompt.size(), logits_error, hidden_error,
+                                greedy_error, kF32Bound, equal, greedy.size()));
   return {};
 }
 
@@ -94,21 +113,28 @@ Result<> check_cases(Instance& instance, const Goldens& goldens, CheckTally& tal
   for (const GoldenCase& golden : goldens.cases()) {
     GM_ASSIGN(const std::vector<int32_t> prompt, goldens.integers(golden.name + ".prompt"));
     const int64_t rows = std::min<int64_t>(std::ssize(prompt), kPromptRows);
-    GM_ASSIGN(const std::vector<float> logits, goldens.floats(golden.name + ".logits_f32", {rows, plan.model.vocab}));
+    GM_ASSIGN(const std::vector<float> logits,
+              goldens.floats(golden.name + ".logits_f32", {rows, plan.model.vocab}));
     GM_ASSIGN(const PromptResult result, run_prompt(instance, prompt));
     const double error = relative_error(result.logits, logits);
     if (!bf16) {
       GM_TRY(check_f32(instance, goldens, golden, prompt, result, error, tally));
       continue;
     }
-    const double factor = error / golden.reference_bf16_error, bound = routed ? kRoutedCaseFactor : kBf16Factor;
+    const double factor = error / golden.reference_bf16_error,
+                 bound = routed ? kRoutedCaseFactor : kBf16Factor;
     squares += factor * factor;
-    tally.add(factor <= bound, fmt::format("{} bf16, {} prompt tokens: logits {:.4f}, {:.2f} of the reference's {:.4f} (bound {:.2f})", golden.name, prompt.size(), error, factor,
+    tally.add(factor <= bound, fmt::format("{} bf16, {} prompt tokens: logits {:.4f}, {:.2f} of "
+                                           "the reference's {:.4f} (bound {:.2f})",
+                                           golden.name, prompt.size(), error, factor,
                                            golden.reference_bf16_error, bound));
   }
   if (bf16 && routed) {
     const double mean = std::sqrt(squares / static_cast<double>(goldens.cases().size()));
-    tally.add(mean <= kBf16Factor, fmt::format("all cases bf16: root mean square {:.2f} of the reference's error (bound {:.2f})", mean, kBf16Factor));
+    tally.add(mean <= kBf16Factor,
+              fmt::format(
+                  "all cases bf16: root mean square {:.2f} of the reference's error (bound {:.2f})",
+                  mean, kBf16Factor));
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// `check`: compares what a plan computes with what a reference computed, kept as goldens in a folder with its checkpoint.
+// `check`: compares what a plan computes with what a reference computed, kept as goldens in a
+// folder with its checkpoint.
 #pragma once
 
 #include "plan/plan.h"
@@ -7,7 +8,9 @@
 namespace gm {
 
 // Of a plan at hand, as `check PLAN --goldens FOLDER` does it. Prints its lines to stdout.
-Result<Exit> check_with_goldens(std::shared_ptr<const Plan> plan, const std::string& file, const std::string& folder, const ExecutorFlags& flags, Progress& progress);
+Result<Exit> check_with_goldens(std::shared_ptr<const Plan> plan, const std::string& file,
+                                const std::string& folder, const ExecutorFlags& flags,
+                                Progress& progress);
 
 // The form that needs no compiler.
 void add_check_plan(ProgramLine& program);

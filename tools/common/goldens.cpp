@@ -65,20 +65,27 @@ Result<Goldens> Goldens::open(const std::string& folder) {
   return goldens;
 }
 
-Result<const StoredTensor*> Goldens::find(const std::string& name, const std::vector<int64_t>& shape) const {
+Result<const StoredTensor*> Goldens::find(const std::string& name,
+                                          const std::vector<int64_t>& shape) const {
   const StoredTensor* tensor = values_.find(name);
   if (tensor == nullptr && layer_values_) tensor = layer_values_->find(name);
-  if (tensor == nullptr) return err(Code::goldens, Location::of_path(folder_, name), kFix, "the goldens have no tensor of this name");
+  if (tensor == nullptr)
+    return err(Code::goldens, Location::of_path(folder_, name), kFix,
+               "the goldens have no tensor of this name");
   bool fits = tensor->shape.size() == shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 || shape[i] == tensor->shape[i];
+  for (size_t i = 0; fits && i < shape.size(); ++i)
+    fits = shape[i] < 0 || shape[i] == tensor->shape[i];
   if (!fits) {
-    return err(Code::goldens, Location::of_path(tensor->file, name), "check a plan against the goldens of its own model", "the tensor is [{}], but the plan's model has [{}]",
-               fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
+    return err(Code::goldens, Location::of_path(tensor->file, name),
+               "check a plan against the goldens of its own model",
+               "the tensor is [{}], but the plan's model has [{}]", fmt::join(tensor->shape, ", "),
+               fmt::join(shape, ", "));
   }
   return tensor;
 }
 
-Result<std::vector<float>> Goldens::floats(const std::string& name, std::vector<int64_t> shape) const {
+Result<std::vector<float>> Goldens::floats(const std::string& name,
+                                           std::vector<int64_t> shape) const {
   GM_ASSIGN(const StoredTensor* tensor, find(name, shape));
   std::vector<float> values;
   const std::byte* data = tensor->data.data();
@@ -92,9 +99,12 @@ Result<std::vector<float>> Goldens::floats(const std::string& name, std::vector<
   return values;
 }
 
-Result<std::vector<uint16_t>> Goldens::bf16_bits(const std::string& name, std::vector<int64_t> shape) const {
+Result<std::vector<uint16_t>> Goldens::bf16_bits(const std::string& name,
+                                                 std::vector<int64_t> shape) const {
   GM_ASSIGN(const StoredTensor* tensor, find(name, shape));
-  if (tensor->dtype != "BF16") return err(Code::goldens, Location::of_path(tensor->file, name), kFix, "the tensor is {}, not BF16", tensor->dtype);
+  if (tensor->dtype != "BF16")
+    return err(Code::goldens, Location::of_path(tensor->file, name), kFix,
+               "the tensor is {}, not BF16", tensor->dtype);
   std::vector<uint16_t> bits(tensor->data.size() / sizeof(uint16_t));
   if (!bits.empty()) std::memcpy(bits.data(), tensor->data.data(), bits.size() * sizeof(uint16_t));
   return bits;
@@ -102,9 +112,12 @@ Result<std::vector<uint16_t>> Goldens::bf16_bits(const std::string& name, std::v
 
 Result<std::vector<int32_t>> Goldens::integers(const std::string& name) const {
   GM_ASSIGN(const StoredTensor* tensor, find(name, {-1}));
-  if (tensor->dtype != "I32") return err(Code::goldens, Location::of_path(tensor->file, name), kFix, "the tensor is {}, not I32", tensor->dtype);
+  if (tensor->dtype != "I32")
+    return err(Code::goldens, Location::of_path(tensor->file, name), kFix,
+               "the tensor is {}, not I32", tensor->dtype);
   std::vector<int32_t> values(tensor->data.size() / sizeof(int32_t));
-  if (!values.empty()) std::memcpy(values.data(), tensor->data.data(), values.size() * sizeof(int32_t));
+  if (!values.empty())
+    std::memcpy(values.data(), tensor->data.data(), values.size() * sizeof(int32_t));
   return values;
 }
 

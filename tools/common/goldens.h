@@ -1,5 +1,6 @@
-// A folder of goldens: what a reference implementation computed with the checkpoint beside it. golden.json and
-// golden.safetensors hold whole prompts, layers.json and layers.safetensors each layer by itself (docs/cli.md).
+// A folder of goldens: what a reference implementation computed with the checkpoint beside it.
+// golden.json and golden.safetensors hold whole prompts, layers.json and layers.safetensors each
+// layer by itself (docs/cli.md).
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,19 @@ class Goldens {
   const std::vector<GoldenCase>& cases() const { return cases_; }
   const std::vector<GoldenLayer>& layers() const { return layers_; }  // empty: the folder has none
 
-  // A tensor of golden.safetensors or of layers.safetensors as f32, of exactly this shape (-1: any extent).
+  // A tensor of golden.safetensors or of layers.safetensors as f32, of exactly this shape (-1: any
+  // extent).
   Result<std::vector<float>> floats(const std::string& name, std::vector<int64_t> shape) const;
   Result<std::vector<int32_t>> integers(const std::string& name) const;
   // The bits of a BF16 tensor.
-  Result<std::vector<uint16_t>> bf16_bits(const std::string& name, std::vector<int64_t> shape) const;
+  Result<std::vector<uint16_t>> bf16_bits(const std::string& name,
+                                          std::vector<int64_t> shape) const;
 
  private:
-  Goldens(SafeTensors values, std::optional<SafeTensors> layer_values) : values_(std::move(values)), layer_values_(std::move(layer_values)) {}
-  Result<const StoredTensor*> find(const std::string& name, const std::vector<int64_t>& shape) const;
+  Goldens(SafeTensors values, std::optional<SafeTensors> layer_values)
+      : values_(std::move(values)), layer_values_(std::move(layer_values)) {}
+  Result<const StoredTensor*> find(const std::string& name,
+                                   const std::vector<int64_t>& shape) const;
 
   std::string folder_;
   SafeTensors values_;

@@ -1,4 +1,5 @@
-// From a plan and a folder of weights to something that runs, by the options that `run` and `check` share.
+// From a plan and a folder of weights to something that runs, by the options that `run` and `check`
+// share.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,10 @@ struct ExecutorFlags {
 };
 
 // `file` is the plan's name in messages. `sizes.threads` comes from the flags.
-Result<std::unique_ptr<Instance>> open_instance(std::shared_ptr<const Plan> plan, const std::string& file, const std::string& weights,
-                                                RunSizes sizes, const ExecutorFlags& flags, Progress& progress);
+Result<std::unique_ptr<Instance>> open_instance(std::shared_ptr<const Plan> plan,
+                                                const std::string& file, const std::string& weights,
+                                                RunSizes sizes, const ExecutorFlags& flags,
+                                                Progress& progress);
 
 // The tokenizer that the plan carries, if it does.
 Result<std::optional<Tokenizer>> plan_tokenizer(const Plan& plan, const std::string& file);

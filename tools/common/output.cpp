@@ -22,14 +22,16 @@ Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) 
 
 void Progress::update(std::string_view stage, int64_t done, int64_t total) {
   if (quiet_ || total <= 0) return;
-  const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+  const int percent =
+      static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
   if (stage == stage_ && percent == percent_) return;
   stage_ = stage;
   percent_ = percent;
   if (terminal_) {
     constexpr int kWidth = 30;
     const int filled = std::clamp(percent * kWidth / 100, 0, kWidth);
-    fmt::print(stderr, "\r\x1b[K{} [{}{}] {:3}%", stage, std::string(static_cast<size_t>(filled), '#'),
+    fmt::print(stderr, "\r\x1b[K{} [{}{}] {:3}%", stage,
+               std::string(static_cast<size_t>(filled), '#'),
                std::string(static_cast<size_t>(kWidth - filled), ' '), percent);
     std::fflush(stderr);
     drawn_ = true;
@@ -62,7 +64,8 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, std::s
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       if (i > 0) line += "  ";
-      line += i < right.size() && right[i] == 'r' ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
+      line += i < right.size() && right[i] == 'r' ? fmt::format("{:>{}}", row[i], widths[i])
+                                                  : fmt::format("{:<{}}", row[i], widths[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

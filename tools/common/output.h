@@ -1,5 +1,5 @@
-// Where results and news of the work go. Texts go to a file, or to stdout for "-"; what is going on goes to stderr: a bar on
-// a terminal, plain lines elsewhere, nothing if it is to be quiet.
+// Where results and news of the work go. Texts go to a file, or to stdout for "-"; what is going on
+// goes to stderr: a bar on a terminal, plain lines elsewhere, nothing if it is to be quiet.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,9 @@ class Progress {
   std::string stage_;
 };
 
-// Rows of words in columns; the first row is the header. Column i is set flush right where right[i] is `r`.
-std::string table_text(const std::vector<std::vector<std::string>>& rows, std::string_view right = {});
+// Rows of words in columns; the first row is the header. Column i is set flush right where right[i]
+// is `r`.
+std::string table_text(const std::vector<std::vector<std::string>>& rows,
+                       std::string_view right = {});
 
 }  // namespace gm

@@ -9,7 +9,8 @@
 namespace gm {
 namespace {
 
-std::string suggestion(std::string_view name, const std::vector<std::string>& known, const std::string& help) {
+std::string suggestion(std::string_view name, const std::vector<std::string>& known,
+                       const std::string& help) {
   const std::string nearest = nearest_name(name, known);
   return nearest.empty() ? fmt::format("see `{} --help`", help)
                          : fmt::format("did you mean '{}'? see `{} --help`", nearest, help);
@@ -23,15 +24,19 @@ std::string as_message(std::string text) {
 
 }  // namespace
 
-ProgramLine::ProgramLine(std::string name, std::string description) : app_(std::move(description), std::move(name)) {
+ProgramLine::ProgramLine(std::string name, std::string description)
+    : app_(std::move(description), std::move(name)) {
   app_.require_subcommand(1);
   app_.set_help_flag("-h,--help", "print this and exit");
   app_.set_version_flag("--version", app_.get_name() + " " GRAPHMILL_TOOLS_VERSION);
-  app_.footer("Each command has its own --help. Exit codes: 0 done, 1 an error in what was given, 3 `check` found a "
-              "difference,\n4 the wrong machine for this plan, 70 an error of ours.");
+  app_.footer(
+      "Each command has its own --help. Exit codes: 0 done, 1 an error in what was given, 3 "
+      "`check` found a "
+      "difference,\n4 the wrong machine for this plan, 70 an error of ours.");
 }
 
-CLI::App& ProgramLine::command(const std::string& name, const std::string& doc, const std::string& example, Body body) {
+CLI::App& ProgramLine::command(const std::string& name, const std::string& doc,
+                               const std::string& example, Body body) {
   CLI::App* command = app_.add_subcommand(name, doc);
   command->set_help_flag("-h,--help", "print this and exit");
   command->footer(fmt::format("Example:\n  {} {}", app_.get_name(), example));
@@ -49,9 +54,13 @@ int ProgramLine::run(int argc, char** argv) {
   }
   // A full disk or a closed pipe shows here at the latest.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    fmt::print(stderr, "{}", Diag{Code::file_write, "the result cannot be written", Location::of_file("stdout"),
-                                  "see whether the disk is full or the reader has gone", {}}
-                                 .to_string());
+    fmt::print(stderr, "{}",
+               Diag{Code::file_write,
+                    "the result cannot be written",
+                    Location::of_file("stdout"),
+                    "see whether the disk is full or the reader has gone",
+                    {}}
+                   .to_string());
     return static_cast<int>(Exit::user_error);
   }
   return static_cast<int>(*result);
@@ -66,7 +75,8 @@ Result<Exit> ProgramLine::parse_and_run(std::vector<std::string> words) {
     std::vector<std::string> known;
     for (const auto& [command, body] : commands_) known.push_back(command->get_name());
     if (std::ranges::find(known, words[0]) == known.end()) {
-      return err(Code::command_line, {}, suggestion(words[0], known, app_.get_name()), "there is no command '{}'", words[0]);
+      return err(Code::command_line, {}, suggestion(words[0], known, app_.get_name()),
+                 "there is no command '{}'", words[0]);
     }
   }
   try {
@@ -93,9 +103,12 @@ Diag ProgramLine::explain(const CLI::ParseError& error) const {
     help += " " + command->get_name();
   }
   std::vector<std::string> extras = app_.remaining(true);
-  if (const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error); extra != nullptr || !extras.empty()) {
-    // An unknown option explains the arguments that are left over or missing because of it, so it is named first.
-    const auto option = std::ranges::find_if(extras, [](const std::string& e) { return e.size() > 1 && e[0] == '-'; });
+  if (const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error);
+      extra != nullptr || !extras.empty()) {
+    // An unknown option explains the arguments that are left over or missing because of it, so it
+    // is named first.
+    const auto option = std::ranges::find_if(
+        extras, [](const std::string& e) { return e.size() > 1 && e[0] == '-'; });
     if (option != extras.end()) {
       std::string name = option->substr(0, option->find('='));
       std::vector<std::string> known;
@@ -103,26 +116,38 @@ Diag ProgramLine::explain(const CLI::ParseError& error) const {
         for (const std::string& l : o->get_lnames()) known.push_back("--" + l);
         for (const std::string& s : o->get_snames()) known.push_back("-" + s);
       }
-      return {Code::command_line, fmt::format("there is no option '{}' of `{}`", name, help), {}, suggestion(name, known, help), {}};
+      return {Code::command_line,
+              fmt::format("there is no option '{}' of `{}`", name, help),
+              {},
+              suggestion(name, known, help),
+              {}};
     }
     if (extra != nullptr && !extras.empty()) {
-      return {Code::command_line, fmt::format("'{}' is one argument too many for `{}`", extras.front(), help), {},
-              fmt::format("see `{} --help`", help), {}};
+      return {Code::command_line,
+              fmt::format("'{}' is one argument too many for `{}`", extras.front(), help),
+              {},
+              fmt::format("see `{} --help`", help),
+              {}};
     }
   }
-  return {Code::command_line, as_message(error.what()), {}, fmt::format("see `{} --help`", help), {}};
+  return {
+      Code::command_line, as_message(error.what()), {}, fmt::format("see `{} --help`", help), {}};
 }
 
-Result<> one_of(std::string_view option, const std::string& value, std::span<const std::string> known) {
+Result<> one_of(std::string_view option, const std::string& value,
+                std::span<const std::string> known) {
   if (std::ranges::find(known, value) != known.end()) return {};
   std::string all;
   for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
   const std::string nearest = nearest_name(value, known);
-  return err(Code::command_line, {}, nearest.empty() ? fmt::format("choose one of: {}", all) : fmt::format("did you mean '{}'? choose one of: {}", nearest, all),
+  return err(Code::command_line, {},
+             nearest.empty() ? fmt::format("choose one of: {}", all)
+                             : fmt::format("did you mean '{}'? choose one of: {}", nearest, all),
              "{} cannot be '{}'", option, value);
 }
 
-Result<std::vector<int64_t>> integer_list(std::string_view option, std::string_view text, int64_t lo, int64_t hi) {
+Result<std::vector<int64_t>> integer_list(std::string_view option, std::string_view text,
+                                          int64_t lo, int64_t hi) {
   std::vector<int64_t> values;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
@@ -131,8 +156,10 @@ Result<std::vector<int64_t>> integer_list(std::string_view option, std::string_v
     while (word.ends_with(' ')) word.remove_suffix(1);
     int64_t value = 0;
     const auto [stop, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (word.empty() || fault != std::errc() || stop != word.data() + word.size() || value < lo || value > hi) {
-      return err(Code::command_line, {}, fmt::format("give integers from {} to {}, separated by commas", lo, hi),
+    if (word.empty() || fault != std::errc() || stop != word.data() + word.size() || value < lo ||
+        value > hi) {
+      return err(Code::command_line, {},
+                 fmt::format("give integers from {} to {}, separated by commas", lo, hi),
                  "'{}' in {} is not such a number", word, option);
     }
     values.push_back(value);

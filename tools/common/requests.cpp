@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 
-Result<Request> parse_request(std::string_view line, const Location& where, const Tokenizer* tokenizer, int64_t max_tokens) {
+Result<Request> parse_request(std::string_view line, const Location& where,
+                              const Tokenizer* tokenizer, int64_t max_tokens) {
   const std::string place = where.to_string();
   GM_ASSIGN(const Json json, parse_json(line, place));
   const JsonView view(json, place);
@@ -19,7 +20,9 @@ Result<Request> parse_request(std::string_view line, const Location& where, cons
   const std::vector<std::string> known = {"ids", "prompt", "max_tokens"};
   for (const auto& [key, value] : members) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    return err(Code::json_field, value.where(), fmt::format("did you mean '{}'? a request has ids or prompt, and max_tokens", nearest_name(key, known)),
+    return err(Code::json_field, value.where(),
+               fmt::format("did you mean '{}'? a request has ids or prompt, and max_tokens",
+                           nearest_name(key, known)),
                "a request has no field '{}'", key);
   }
   if (const auto limit = view.find("max_tokens")) {
@@ -27,7 +30,8 @@ Result<Request> parse_request(std::string_view line, const Location& where, cons
   }
   const auto ids = view.find("ids"), prompt = view.find("prompt");
   if (ids.has_value() == prompt.has_value()) {
-    return err(Code::json_field, where, "give each request one of the two", "a request has either ids or a prompt");
+    return err(Code::json_field, where, "give each request one of the two",
+               "a request has either ids or a prompt");
   }
   if (prompt) {
     GM_ASSIGN(const std::string text, prompt->string());
@@ -44,16 +48,20 @@ Result<Request> parse_request(std::string_view line, const Location& where, cons
 
 }  // namespace
 
-Result<Request> prompt_request(std::string_view prompt, const Tokenizer* tokenizer, int64_t max_tokens, const Location& where) {
+Result<Request> prompt_request(std::string_view prompt, const Tokenizer* tokenizer,
+                               int64_t max_tokens, const Location& where) {
   if (tokenizer == nullptr) {
-    return err(Code::command_line, where, "give ids, or compile a checkpoint that has a tokenizer.json", "the plan has no tokenizer, so it cannot take a prompt as text");
+    return err(Code::command_line, where,
+               "give ids, or compile a checkpoint that has a tokenizer.json",
+               "the plan has no tokenizer, so it cannot take a prompt as text");
   }
   Request request{.ids = {}, .max_tokens = max_tokens};
   GM_ASSIGN(request.ids, tokenizer->encode(prompt));
   return request;
 }
 
-Result<std::vector<Request>> read_requests(const std::filesystem::path& file, const Tokenizer* tokenizer, int64_t max_tokens) {
+Result<std::vector<Request>> read_requests(const std::filesystem::path& file,
+                                           const Tokenizer* tokenizer, int64_t max_tokens) {
   GM_ASSIGN(const std::string text, read_text_file(file));
   std::vector<Request> requests;
   int number = 0;
@@ -63,10 +71,13 @@ Result<std::vector<Request>> read_requests(const std::filesystem::path& file, co
     ++number;
     at = end + 1;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    GM_ASSIGN(Request request, parse_request(line, Location::of_text(file.string(), number, 0), tokenizer, max_tokens));
+    GM_ASSIGN(Request request, parse_request(line, Location::of_text(file.string(), number, 0),
+                                             tokenizer, max_tokens));
     requests.push_back(std::move(request));
   }
-  if (requests.empty()) return err(Code::request_prompt, Location::of_file(file.string()), "put a JSON object on each line", "the file has no request");
+  if (requests.empty())
+    return err(Code::request_prompt, Location::of_file(file.string()),
+               "put a JSON object on each line", "the file has no request");
   return requests;
 }
 

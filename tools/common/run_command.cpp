@@ -13,7 +13,8 @@ namespace gm {
 namespace {
 
 struct RunFlags {
-  std::string plan, weights, prompt, ids, requests, prefill_chunk, logits_out, logits_rows = "sampled";
+  std::string plan, weights, prompt, ids, requests, prefill_chunk, logits_out,
+      logits_rows = "sampled";
   CLI::Option* has_prompt = nullptr;
   CLI::Option* has_ids = nullptr;
   CLI::Option* has_requests = nullptr;
@@ -23,15 +24,20 @@ struct RunFlags {
 };
 
 Result<std::vector<Request>> requests_of(const RunFlags& flags, const Tokenizer* tokenizer) {
-  const bool prompt = flags.has_prompt->count() > 0, ids = flags.has_ids->count() > 0, file = flags.has_requests->count() > 0;
+  const bool prompt = flags.has_prompt->count() > 0, ids = flags.has_ids->count() > 0,
+             file = flags.has_requests->count() > 0;
   if (prompt + ids + file != 1) {
-    return err(Code::command_line, {}, "see `--help`", "give one of --prompt, --ids and --requests");
+    return err(Code::command_line, {}, "see `--help`",
+               "give one of --prompt, --ids and --requests");
   }
-  if (flags.tokens < 0) return err(Code::command_line, {}, "give -n a number of tokens", "-n {} is negative", flags.tokens);
+  if (flags.tokens < 0)
+    return err(Code::command_line, {}, "give -n a number of tokens", "-n {} is negative",
+               flags.tokens);
   if (file) return read_requests(flags.requests, tokenizer, flags.tokens);
   Request request{.ids = {}, .max_tokens = flags.tokens};
   if (prompt) {
-    GM_ASSIGN(request, prompt_request(flags.prompt, tokenizer, flags.tokens, Location::of_path("", "--prompt")));
+    GM_ASSIGN(request, prompt_request(flags.prompt, tokenizer, flags.tokens,
+                                      Location::of_path("", "--prompt")));
   } else {
     GM_ASSIGN(const std::vector<int64_t> given, integer_list("--ids", flags.ids, 0, INT32_MAX));
     request.ids.assign(given.begin(), given.end());
@@ -41,7 +47,8 @@ Result<std::vector<Request>> requests_of(const RunFlags& flags, const Tokenizer*
 
 Json result_json(const std::vector<Completion>& completions, const GenerateStats& stats) {
   Json requests = Json::array();
-  for (const Completion& c : completions) requests.push_back({{"ids", c.ids}, {"text", c.text}, {"finish", c.finish}});
+  for (const Completion& c : completions)
+    requests.push_back({{"ids", c.ids}, {"text", c.text}, {"finish", c.finish}});
   return {{"requests", std::move(requests)},
           {"stats",
            {{"steps", stats.steps},
@@ -51,7 +58,8 @@ Json result_json(const std::vector<Completion>& completions, const GenerateStats
             {"generated_tokens", stats.generated_tokens}}}};
 }
 
-Result<> write_logits(const std::string& path, const Plan& plan, const std::vector<Completion>& completions) {
+Result<> write_logits(const std::string& path, const Plan& plan,
+                      const std::vector<Completion>& completions) {
   std::vector<float> all;
   int64_t rows = 0;
   for (const Completion& c : completions) {
@@ -62,13 +70,14 @@ Result<> write_logits(const std::string& path, const Plan& plan, const std::vect
   return write_npy(path, shape, all);
 }
 
-// One prompt's text appears as it is made; of several, each with its number when all are done. Without a tokenizer the
-// ids stand for the text.
+// One prompt's text appears as it is made; of several, each with its number when all are done.
+// Without a tokenizer the ids stand for the text.
 void print_completions(const std::vector<Completion>& completions, bool text) {
   for (size_t i = 0; i < completions.size(); ++i) {
     const Completion& c = completions[i];
     const std::string lead = completions.size() == 1 ? "" : fmt::format("[{}] ", i);
-    print_text(text ? fmt::format("{}{}\n", lead, c.text) : fmt::format("{}{}\n", lead, fmt::join(c.ids, ",")));
+    print_text(text ? fmt::format("{}{}\n", lead, c.text)
+                    : fmt::format("{}{}\n", lead, fmt::join(c.ids, ",")));
   }
 }
 
@@ -81,13 +90,16 @@ Result<Exit> run(const RunFlags& flags) {
   const Tokenizer* const words = tokenizer ? &*tokenizer : nullptr;
   GM_ASSIGN(const std::vector<Request> requests, requests_of(flags, words));
 
-  GeneratorOptions options{.prefill_chunk = {}, .capture = Capture::none, .tokenizer = words, .on_token = {}};
+  GeneratorOptions options{
+      .prefill_chunk = {}, .capture = Capture::none, .tokenizer = words, .on_token = {}};
   if (!flags.prefill_chunk.empty()) {
-    GM_ASSIGN(options.prefill_chunk, integer_list("--prefill-chunk", flags.prefill_chunk, 1, INT32_MAX));
+    GM_ASSIGN(options.prefill_chunk,
+              integer_list("--prefill-chunk", flags.prefill_chunk, 1, INT32_MAX));
   }
   RunSizes sizes;
   sizes.slots = std::min(plan->limits.max_seqs, static_cast<int64_t>(requests.size()));
-  if (!flags.logits_out.empty()) options.capture = flags.logits_rows == "all" ? Capture::all : Capture::sampled;
+  if (!flags.logits_out.empty())
+    options.capture = flags.logits_rows == "all" ? Capture::all : Capture::sampled;
   if (options.capture == Capture::all) sizes.rows = plan->limits.max_tokens;
   const bool stream = requests.size() == 1 && words != nullptr && !flags.json;
   if (stream) {
@@ -98,11 +110,13 @@ Result<Exit> run(const RunFlags& flags) {
   }
 
   Progress progress(flags.quiet);
-  GM_ASSIGN(const std::unique_ptr<Instance> instance, open_instance(plan, flags.plan, flags.weights, sizes, flags.executor, progress));
+  GM_ASSIGN(const std::unique_ptr<Instance> instance,
+            open_instance(plan, flags.plan, flags.weights, sizes, flags.executor, progress));
   GM_ASSIGN(Generator generator, Generator::create(*instance, std::move(options)));
   const auto start = std::chrono::steady_clock::now();
   GM_ASSIGN(const std::vector<Completion> completions, generator.run(requests));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   if (!flags.logits_out.empty()) GM_TRY(write_logits(flags.logits_out, *plan, completions));
   const GenerateStats& stats = generator.stats();
@@ -114,8 +128,10 @@ Result<Exit> run(const RunFlags& flags) {
     print_completions(completions, words != nullptr);
   }
   std::fflush(stdout);
-  progress.line(fmt::format("{} prompt and {} generated tokens in {} steps, {:.2f} s ({:.1f} tokens/s)", stats.prompt_tokens, stats.generated_tokens, stats.steps,
-                            seconds, static_cast<double>(stats.prompt_tokens + stats.generated_tokens) / std::max(seconds, 1e-9)));
+  progress.line(fmt::format(
+      "{} prompt and {} generated tokens in {} steps, {:.2f} s ({:.1f} tokens/s)",
+      stats.prompt_tokens, stats.generated_tokens, stats.steps, seconds,
+      static_cast<double>(stats.prompt_tokens + stats.generated_tokens) / std::max(seconds, 1e-9)));
   return Exit::ok;
 }
 
@@ -123,18 +139,36 @@ Result<Exit> run(const RunFlags& flags) {
 
 void add_run(ProgramLine& program) {
   const auto flags = std::make_shared<RunFlags>();
-  CLI::App& command = program.command("run", "continue prompts with a plan", "run qwen.plan --weights qwen3.5-0.8b/ --prompt 'The sea is' -n 32",
-                                      [flags] { return run(*flags); });
+  CLI::App& command =
+      program.command("run", "continue prompts with a plan",
+                      "run qwen.plan --weights qwen3.5-0.8b/ --prompt 'The sea is' -n 32",
+                      [flags] { return run(*flags); });
   command.add_option("PLAN", flags->plan, "a plan file")->required();
-  command.add_option("--weights", flags->weights, "the folder of the checkpoint")->required()->type_name("FOLDER");
+  command.add_option("--weights", flags->weights, "the folder of the checkpoint")
+      ->required()
+      ->type_name("FOLDER");
   flags->has_prompt = command.add_option("--prompt", flags->prompt, "the text to continue");
-  flags->has_ids = command.add_option("--ids", flags->ids, "the token ids to continue")->type_name("1,2,3");
-  flags->has_requests = command.add_option("--requests", flags->requests, "a JSON object a line: prompt or ids, max_tokens")->type_name("FILE.jsonl");
-  command.add_option("-n,--tokens", flags->tokens, "generate this many tokens at most")->capture_default_str()->type_name("N");
-  command.add_flag("--json", flags->json, "print {\"requests\": [{\"ids\", \"text\", \"finish\"}], \"stats\"}");
-  command.add_option("--prefill-chunk", flags->prefill_chunk, "sizes of the pieces that prompts are read in, over and over")->type_name("1,2,63");
-  command.add_option("--logits-out", flags->logits_out, "write logits as f32[rows, vocabulary]")->type_name("F.npy");
-  command.add_option("--logits-rows", flags->logits_rows, "sampled: of each generated token; all: also of each prompt token")->capture_default_str();
+  flags->has_ids =
+      command.add_option("--ids", flags->ids, "the token ids to continue")->type_name("1,2,3");
+  flags->has_requests = command
+                            .add_option("--requests", flags->requests,
+                                        "a JSON object a line: prompt or ids, max_tokens")
+                            ->type_name("FILE.jsonl");
+  command.add_option("-n,--tokens", flags->tokens, "generate this many tokens at most")
+      ->capture_default_str()
+      ->type_name("N");
+  command.add_flag("--json", flags->json,
+                   "print {\"requests\": [{\"ids\", \"text\", \"finish\"}], \"stats\"}");
+  command
+      .add_option("--prefill-chunk", flags->prefill_chunk,
+                  "sizes of the pieces that prompts are read in, over and over")
+      ->type_name("1,2,63");
+  command.add_option("--logits-out", flags->logits_out, "write logits as f32[rows, vocabulary]")
+      ->type_name("F.npy");
+  command
+      .add_option("--logits-rows", flags->logits_rows,
+                  "sampled: of each generated token; all: also of each prompt token")
+      ->capture_default_str();
   flags->executor.add(command);
   command.add_flag("--quiet", flags->quiet, "print nothing but results and errors");
 }

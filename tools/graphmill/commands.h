@@ -1,4 +1,5 @@
-// The commands that need the compiler, each in a file of its own. tools/common has those that do not.
+// The commands that need the compiler, each in a file of its own. tools/common has those that do
+// not.
 #pragma once
 
 #include "tools/common/program.h"

@@ -35,21 +35,26 @@ std::string summary(const Plan& plan, const std::string& output, int64_t seconds
   for (const Json& program : plan.report["programs"]) {
     const std::string name = program["name"].get<std::string>();
     if (name != "decode" && name != "mixed") continue;
-    text += fmt::format("{}: {} kernels a step, {} without fusion\n", name, program["kernels"].get<int64_t>(), program["ops"].get<int64_t>());
+    text += fmt::format("{}: {} kernels a step, {} without fusion\n", name,
+                        program["kernels"].get<int64_t>(), program["ops"].get<int64_t>());
   }
   std::error_code fault;
   const auto size = std::filesystem::file_size(output, fault);
-  text += fmt::format("weights: {} in {} buffers\n", bytes_text(weight_bytes(plan)), plan.weights.size());
+  text += fmt::format("weights: {} in {} buffers\n", bytes_text(weight_bytes(plan)),
+                      plan.weights.size());
   text += fmt::format("wrote {} ({}), {} distinct kernels for {}, in {:.1f} s\n", output,
-                      fault ? "unknown size" : bytes_text(static_cast<int64_t>(size)), plan.kernels.size(), plan.target, static_cast<double>(seconds_ms) / 1000);
+                      fault ? "unknown size" : bytes_text(static_cast<int64_t>(size)),
+                      plan.kernels.size(), plan.target, static_cast<double>(seconds_ms) / 1000);
   return text;
 }
 
-// A graph alone lacks what a plan must know of a model: its vocabulary, limits and the ids that end a text.
+// A graph alone lacks what a plan must know of a model: its vocabulary, limits and the ids that end
+// a text.
 Result<Exit> compile_text(const CompileFlags& flags, PipelineOptions options) {
   GM_ASSIGN(ModuleText text, read_module_text(flags.model));
   if (!text.kernels.empty()) {
-    return err(Code::command_line, Location::of_file(flags.model), "use `graphmill opt` for kernels", "the file holds kernels, not a graph");
+    return err(Code::command_line, Location::of_file(flags.model),
+               "use `graphmill opt` for kernels", "the file holds kernels, not a graph");
   }
   if (flags.target.fusion == "off") options.skip.insert("fuse");
   std::vector<PassTime> times;
@@ -57,7 +62,10 @@ Result<Exit> compile_text(const CompileFlags& flags, PipelineOptions options) {
   if (flags.pipeline.time) fmt::print(stderr, "{}", pass_times_text(times));
   GM_TRY(write_text(flags.output, print_module(module)));
   if (!flags.quiet) {
-    fmt::print(stderr, "no plan is made from a text, which has no model around it; wrote the text after the passes to {}\n", flags.output);
+    fmt::print(stderr,
+               "no plan is made from a text, which has no model around it; wrote the text after "
+               "the passes to {}\n",
+               flags.output);
   }
   return Exit::ok;
 }
@@ -68,10 +76,12 @@ Result<Exit> compile(const CompileFlags& flags) {
     return Exit::ok;
   }
   if (flags.model.empty() || flags.output.empty()) {
-    return err(Code::command_line, {}, "see `graphmill compile --help`", "{} is missing", flags.model.empty() ? "MODEL" : "-o PLAN");
+    return err(Code::command_line, {}, "see `graphmill compile --help`", "{} is missing",
+               flags.model.empty() ? "MODEL" : "-o PLAN");
   }
   if (flags.numerics == "fused-f32") {
-    return err(Code::command_line, {}, "use --numerics match-storage", "--numerics fused-f32 is not available yet");
+    return err(Code::command_line, {}, "use --numerics match-storage",
+               "--numerics fused-f32 is not available yet");
   }
   const std::vector<std::string> numerics = {"match-storage", "fused-f32"};
   GM_TRY(one_of("--numerics", flags.numerics, numerics));
@@ -79,24 +89,30 @@ Result<Exit> compile(const CompileFlags& flags) {
   CompileOptions options;
   GM_TRY(flags.target.apply(options));
   GM_ASSIGN(options.pipeline, flags.pipeline.options());
-  if (std::filesystem::path(flags.model).extension() == ".gm") return compile_text(flags, options.pipeline);
+  if (std::filesystem::path(flags.model).extension() == ".gm")
+    return compile_text(flags, options.pipeline);
 
   options.check_outputs = flags.check_outputs;
   options.max_seqs = flags.max_seqs;
   options.max_context = flags.max_context;
   options.max_tokens = flags.max_tokens;
   Progress progress(flags.quiet);
-  options.progress = [&](std::string_view stage, int done, int total) { progress.update(stage, done, total); };
+  options.progress = [&](std::string_view stage, int done, int total) {
+    progress.update(stage, done, total);
+  };
   GM_ASSIGN(const ImportedModel model, import_model(flags.model, flags.splat));
   GM_ASSIGN(const CompileResult result, compile_model(model, options));
   progress.end();
   if (flags.pipeline.time) {
     fmt::print(stderr, "{}", pass_times_text(result.times));
-    if (result.plan) fmt::print(stderr, "native code: {:.1f} ms\n", static_cast<double>(result.native_us) / 1000);
+    if (result.plan)
+      fmt::print(stderr, "native code: {:.1f} ms\n", static_cast<double>(result.native_us) / 1000);
   }
   if (!result.plan) {
     GM_TRY(write_text(flags.output, print_module(result.module)));
-    if (!flags.quiet) fmt::print(stderr, "no plan: the passes stopped before plan-memory; wrote the text to {}\n", flags.output);
+    if (!flags.quiet)
+      fmt::print(stderr, "no plan: the passes stopped before plan-memory; wrote the text to {}\n",
+                 flags.output);
     return Exit::ok;
   }
   // A text was asked for, though nothing is missing for a plan.
@@ -105,10 +121,12 @@ Result<Exit> compile(const CompileFlags& flags) {
     return Exit::ok;
   }
   if (flags.output == "-") {
-    return err(Code::command_line, {}, "give -o a file, or --stop-after PASS for text", "a plan is not text, so it is not written to stdout");
+    return err(Code::command_line, {}, "give -o a file, or --stop-after PASS for text",
+               "a plan is not text, so it is not written to stdout");
   }
   GM_TRY(write_plan(*result.plan, flags.output));
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
   if (!flags.quiet) fmt::print(stderr, "{}", summary(*result.plan, flags.output, took.count()));
   return Exit::ok;
 }
@@ -117,17 +135,33 @@ Result<Exit> compile(const CompileFlags& flags) {
 
 void add_compile(ProgramLine& program) {
   const auto flags = std::make_shared<CompileFlags>();
-  CLI::App& command = program.command("compile", "compile a model to a plan", "compile qwen3.5-0.8b/ -o qwen.plan --max-context 8192",
+  CLI::App& command = program.command("compile", "compile a model to a plan",
+                                      "compile qwen3.5-0.8b/ -o qwen.plan --max-context 8192",
                                       [flags] { return compile(*flags); });
-  command.add_option("MODEL", flags->model, "a checkpoint's folder, a .gm text, or with --splat a published size");
-  command.add_option("-o,--output", flags->output, "the plan to write; '-' for stdout where text is written")->type_name("PLAN");
+  command.add_option("MODEL", flags->model,
+                     "a checkpoint's folder, a .gm text, or with --splat a published size");
+  command
+      .add_option("-o,--output", flags->output,
+                  "the plan to write; '-' for stdout where text is written")
+      ->type_name("PLAN");
   flags->target.add(command);
-  command.add_option("--numerics", flags->numerics, "match-storage: the same bits fused or not")->capture_default_str();
-  command.add_option("--max-context", flags->max_context, "tokens of one sequence at most")->capture_default_str()->type_name("N");
-  command.add_option("--max-seqs", flags->max_seqs, "sequences in one step at most")->capture_default_str()->type_name("N");
-  command.add_option("--max-tokens", flags->max_tokens, "tokens in one step at most; longer prompts take several")->capture_default_str()->type_name("N");
-  command.add_flag("--splat", flags->splat, "compile without weights: MODEL may be a published size");
-  command.add_flag("--check-outputs", flags->check_outputs, "also what `check PLAN --goldens` needs: a program a layer, hidden states");
+  command.add_option("--numerics", flags->numerics, "match-storage: the same bits fused or not")
+      ->capture_default_str();
+  command.add_option("--max-context", flags->max_context, "tokens of one sequence at most")
+      ->capture_default_str()
+      ->type_name("N");
+  command.add_option("--max-seqs", flags->max_seqs, "sequences in one step at most")
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      .add_option("--max-tokens", flags->max_tokens,
+                  "tokens in one step at most; longer prompts take several")
+      ->capture_default_str()
+      ->type_name("N");
+  command.add_flag("--splat", flags->splat,
+                   "compile without weights: MODEL may be a published size");
+  command.add_flag("--check-outputs", flags->check_outputs,
+                   "also what `check PLAN --goldens` needs: a program a layer, hidden states");
   flags->pipeline.add(command);
   command.add_flag("--quiet", flags->quiet, "print nothing but errors");
 }

@@ -1,4 +1,5 @@
-// The views of `inspect`. Each prints itself as text, or as JSON with a `schema` of its own (docs/cli.md).
+// The views of `inspect`. Each prints itself as text, or as JSON with a `schema` of its own
+// (docs/cli.md).
 #pragma once
 
 #include "plan/plan.h"

@@ -13,12 +13,13 @@ struct View {
 };
 
 const std::vector<View>& views() {
-  static const std::vector<View> all = {{"summary", {}},
-                                        {"fusion", {"--rejected", "--region", "--program"}},
-                                        {"kernels", {"--source", "--program"}},
-                                        {"memory", {"--program"}},
-                                        {"graph", {"--text", "--dot", "--svg", "--program", "--output"}},
-                                        {"manifest", {}}};
+  static const std::vector<View> all = {
+      {"summary", {}},
+      {"fusion", {"--rejected", "--region", "--program"}},
+      {"kernels", {"--source", "--program"}},
+      {"memory", {"--program"}},
+      {"graph", {"--text", "--dot", "--svg", "--program", "--output"}},
+      {"manifest", {}}};
   return all;
 }
 
@@ -34,7 +35,8 @@ Result<> check_options(const CLI::App& command, const InspectFlags& flags) {
     if (name == "--json" || std::ranges::find(view.options, name) != view.options.end()) continue;
     std::string known = "--json";
     for (std::string_view o : view.options) known += fmt::format(", {}", o);
-    return err(Code::command_line, {}, fmt::format("options of this view: {}", known), "the view '{}' has no option '{}'", flags.view, name);
+    return err(Code::command_line, {}, fmt::format("options of this view: {}", known),
+               "the view '{}' has no option '{}'", flags.view, name);
   }
   return {};
 }
@@ -70,21 +72,26 @@ std::string shape_text(const std::vector<SymExpr>& shape) {
 void add_inspect(ProgramLine& program) {
   const auto flags = std::make_shared<InspectFlags>();
   const auto self = std::make_shared<CLI::App*>(nullptr);
-  CLI::App& command = program.command("inspect", "show what is in a plan: summary, fusion, kernels, memory, graph or manifest",
-                                      "inspect qwen.plan fusion --rejected --region layers.0.mlp",
-                                      [flags, self] { return inspect(**self, *flags); });
+  CLI::App& command = program.command(
+      "inspect", "show what is in a plan: summary, fusion, kernels, memory, graph or manifest",
+      "inspect qwen.plan fusion --rejected --region layers.0.mlp",
+      [flags, self] { return inspect(**self, *flags); });
   *self = &command;
   command.add_option("PLAN", flags->plan, "a plan file")->required();
-  command.add_option("VIEW", flags->view, "summary, fusion, kernels, memory, graph or manifest")->required();
+  command.add_option("VIEW", flags->view, "summary, fusion, kernels, memory, graph or manifest")
+      ->required();
   command.add_flag("--json", flags->json, "print JSON, with its schema's number");
-  command.add_option("--program,--bucket", flags->program, "decode, mixed, ...")->capture_default_str();
+  command.add_option("--program,--bucket", flags->program, "decode, mixed, ...")
+      ->capture_default_str();
   command.add_flag("--rejected", flags->rejected, "fusion: also what was not fused, and why");
   command.add_option("--region", flags->region, "fusion: only regions whose name contains this");
-  command.add_option("--source", flags->source, "kernels: the text of this kernel")->type_name("KERNEL");
+  command.add_option("--source", flags->source, "kernels: the text of this kernel")
+      ->type_name("KERNEL");
   command.add_flag("--text", flags->text, "graph: as IR text (the default)");
   command.add_flag("--dot", flags->dot, "graph: for Graphviz");
   command.add_flag("--svg", flags->svg, "graph: drawn by Graphviz' dot");
-  command.add_option("-o,--output", flags->output, "graph: where it goes; '-' for stdout")->capture_default_str();
+  command.add_option("-o,--output", flags->output, "graph: where it goes; '-' for stdout")
+      ->capture_default_str();
 }
 
 }  // namespace gm

@@ -22,7 +22,9 @@ class TempFolder {
     std::error_code fault;
     std::string path = (std::filesystem::temp_directory_path(fault) / "graphmill-XXXXXX").string();
     if (fault || mkdtemp(path.data()) == nullptr) {
-      return err(Code::file_write, Location::of_file(path), "free space in the folder for temporary files, or set TMPDIR", "no temporary folder can be made: {}",
+      return err(Code::file_write, Location::of_file(path),
+                 "free space in the folder for temporary files, or set TMPDIR",
+                 "no temporary folder can be made: {}",
                  fault ? fault.message() : std::strerror(errno));
     }
     return TempFolder(std::move(path));
@@ -55,8 +57,10 @@ Result<std::string> draw(const std::string& dot) {
   }
   if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const bool missing = child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127;
-    return err(Code::command_line, {}, "install Graphviz (its program `dot`), or take --dot and draw it elsewhere", "{}",
-               missing ? "--svg needs Graphviz, which is not installed" : "Graphviz' dot has failed");
+    return err(
+        Code::command_line, {},
+        "install Graphviz (its program `dot`), or take --dot and draw it elsewhere", "{}",
+        missing ? "--svg needs Graphviz, which is not installed" : "Graphviz' dot has failed");
   }
   return read_text_file(out, 1u << 30);
 }
@@ -64,12 +68,15 @@ Result<std::string> draw(const std::string& dot) {
 }  // namespace
 
 Result<> inspect_graph(const Plan& plan, const InspectFlags& flags) {
-  if (flags.text + flags.dot + flags.svg > 1) return err(Code::command_line, {}, "give one of --text, --dot and --svg", "a graph has one form at a time");
+  if (flags.text + flags.dot + flags.svg > 1)
+    return err(Code::command_line, {}, "give one of --text, --dot and --svg",
+               "a graph has one form at a time");
   GM_ASSIGN(const Program* program, chosen_program(plan, flags));
   const std::string& text = plan.texts.at(program->graph);
   std::string result = text;
   if (flags.dot || flags.svg) {
-    GM_ASSIGN(const Graph graph, parse_graph(text, flags.plan + ": " + program->graph, builtin_ops()));
+    GM_ASSIGN(const Graph graph,
+              parse_graph(text, flags.plan + ": " + program->graph, builtin_ops()));
     result = to_dot(graph);
   }
   if (flags.svg) {
@@ -77,7 +84,10 @@ Result<> inspect_graph(const Plan& plan, const InspectFlags& flags) {
   }
   if (flags.json) {
     const std::string form = flags.svg ? "svg" : flags.dot ? "dot" : "text";
-    result = write_json({{"schema", kInspectSchema}, {"program", program->name}, {"form", form}, {"graph", result}});
+    result = write_json({{"schema", kInspectSchema},
+                         {"program", program->name},
+                         {"form", form},
+                         {"graph", result}});
   }
   return write_text(flags.output, result);
 }

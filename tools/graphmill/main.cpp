@@ -2,7 +2,8 @@
 #include "tools/graphmill/commands.h"
 
 int main(int argc, char** argv) {
-  gm::ProgramLine program("graphmill", "Compiles Qwen3.5 models to plans, looks into plans, and runs and checks them.");
+  gm::ProgramLine program(
+      "graphmill", "Compiles Qwen3.5 models to plans, looks into plans, and runs and checks them.");
   gm::add_compile(program);
   gm::add_run(program);
   gm::add_check(program);

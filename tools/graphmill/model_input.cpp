@@ -23,7 +23,8 @@ Result<> import_tokenizer(ImportedModel& model, const std::filesystem::path& fol
   if (tokenizer.id_limit() > model.config.vocab) {
     return err(Code::tokenizer_vocab, Location::of_path(file.string(), "model.vocab"),
                "put the tokenizer.json of this model beside its config.json",
-               "the tokenizer has an entry of id {}, but the model's vocabulary ends at {}", tokenizer.id_limit() - 1, model.config.vocab - 1);
+               "the tokenizer has an entry of id {}, but the model's vocabulary ends at {}",
+               tokenizer.id_limit() - 1, model.config.vocab - 1);
   }
   for (const auto& [low, high] : tokenizer.entry_ranges()) {
     model.valid_ids.push_back(low);
@@ -67,8 +68,11 @@ Result<ImportedModel> import_model(const std::string& model, bool splat) {
   const bool exists = std::filesystem::exists(model, ignored);
   if (!exists && is_published(model)) {
     if (splat) return import_published(model);
-    return err(Code::command_line, {}, fmt::format("add --splat to compile '{}' without weights, or give a checkpoint's folder", model),
-               "'{}' is a published size, which has no weights here", model);
+    return err(
+        Code::command_line, {},
+        fmt::format("add --splat to compile '{}' without weights, or give a checkpoint's folder",
+                    model),
+        "'{}' is a published size, which has no weights here", model);
   }
   if (!exists && splat && model.find('/') == std::string::npos) {
     std::vector<std::string> sizes;

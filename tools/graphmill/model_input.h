@@ -17,8 +17,8 @@ struct TargetFlags {
   Result<> apply(CompileOptions& options) const;
 };
 
-// A checkpoint folder with its tokenizer, if it has one; or with `splat` a published size, or a folder of which only
-// config.json and the tokenizer are read.
+// A checkpoint folder with its tokenizer, if it has one; or with `splat` a published size, or a
+// folder of which only config.json and the tokenizer are read.
 Result<ImportedModel> import_model(const std::string& model, bool splat);
 
 }  // namespace gm

@@ -15,13 +15,15 @@ constexpr size_t kLimitBytes = 64u << 20;
 
 struct Piece {
   enum class Kind : uint8_t { graph, regions, kernel } kind;
-  std::string text;  // after as many empty lines as stand before it, so that places are those of the file
+  std::string
+      text;  // after as many empty lines as stand before it, so that places are those of the file
   int line;
 };
 
 std::optional<Piece::Kind> starts_piece(std::string_view line) {
   auto keyword = [&](std::string_view word) {
-    return line.starts_with(word) && (line.size() == word.size() || line[word.size()] == ' ' || line[word.size()] == '{');
+    return line.starts_with(word) &&
+           (line.size() == word.size() || line[word.size()] == ' ' || line[word.size()] == '{');
   };
   if (keyword("graph")) return Piece::Kind::graph;
   if (keyword("regions")) return Piece::Kind::regions;
@@ -39,7 +41,8 @@ std::vector<Piece> split(std::string_view text) {
     const std::string_view line = text.substr(at, end + 1 - at);
     ++number;
     if (const auto kind = starts_piece(line)) {
-      std::string lead = pieces.empty() ? std::move(before) : std::string(static_cast<size_t>(number - 1), '\n');
+      std::string lead =
+          pieces.empty() ? std::move(before) : std::string(static_cast<size_t>(number - 1), '\n');
       pieces.push_back({*kind, std::move(lead), number});
     }
     (pieces.empty() ? before : pieces.back().text) += line;
@@ -55,7 +58,8 @@ Result<std::string> read_stdin() {
   while (const size_t got = std::fread(chunk, 1, sizeof chunk, stdin)) {
     text.append(chunk, got);
     if (text.size() > kLimitBytes) {
-      return err(Code::ir_limit, Location::of_file("stdin"), "split the text", "the text is larger than {} bytes", kLimitBytes);
+      return err(Code::ir_limit, Location::of_file("stdin"), "split the text",
+                 "the text is larger than {} bytes", kLimitBytes);
     }
   }
   return text;
@@ -70,15 +74,19 @@ Result<ModuleText> parse_module_text(std::string_view text, const std::string& f
     switch (piece.kind) {
       case Piece::Kind::graph: {
         GM_ASSIGN(Graph graph, parse_graph(piece.text, file, builtin_ops()));
-        const bool taken = std::ranges::any_of(result.module.units, [&](const Unit& u) { return u.name == graph.name; });
-        if (taken) return err(Code::ir_name, where, "give each graph of a file a name of its own", "there are two graphs @{}", graph.name);
+        const bool taken = std::ranges::any_of(result.module.units,
+                                               [&](const Unit& u) { return u.name == graph.name; });
+        if (taken)
+          return err(Code::ir_name, where, "give each graph of a file a name of its own",
+                     "there are two graphs @{}", graph.name);
         std::string name = graph.name;
         result.module.units.push_back({std::move(name), std::move(graph), {}, {}, {}});
         break;
       }
       case Piece::Kind::regions: {
         if (result.module.units.empty() || result.module.units.back().regions) {
-          return err(Code::ir_syntax, where, "put the regions behind the text of their graph", "these regions have no graph");
+          return err(Code::ir_syntax, where, "put the regions behind the text of their graph",
+                     "these regions have no graph");
         }
         Unit& unit = result.module.units.back();
         GM_ASSIGN(unit.regions, parse_regions(piece.text, file, unit.graph));
@@ -91,7 +99,8 @@ Result<ModuleText> parse_module_text(std::string_view text, const std::string& f
       }
     }
     if (!result.kernels.empty() && !result.module.units.empty()) {
-      return err(Code::ir_syntax, where, "put graphs and kernels into files of their own", "a file holds graphs or kernels, not both");
+      return err(Code::ir_syntax, where, "put graphs and kernels into files of their own",
+                 "a file holds graphs or kernels, not both");
     }
   }
   return result;

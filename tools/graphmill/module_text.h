@@ -13,7 +13,8 @@ struct ModuleText {
   std::vector<Kernel> kernels;  // or the kernels of a file that holds kernels
 };
 
-// Each thing starts in the first column of a line: `graph @name {`, `regions {`, `kernel @name {`. "-" reads stdin.
+// Each thing starts in the first column of a line: `graph @name {`, `regions {`, `kernel @name {`.
+// "-" reads stdin.
 Result<ModuleText> read_module_text(const std::string& path);
 Result<ModuleText> parse_module_text(std::string_view text, const std::string& file);
 

@@ -20,7 +20,8 @@ Result<Exit> opt_kernels(std::vector<Kernel> kernels, const OptFlags& flags) {
   for (const Kernel& kernel : kernels) GM_TRY(verify_kernel(kernel));
   for (const std::string& pass : name_list(flags.pipeline.passes)) {
     if (pass != kKernelPass) {
-      return err(Code::pass_unknown, {}, fmt::format("the one pass on kernels is {}", kKernelPass), "there is no pass '{}' on kernels", pass);
+      return err(Code::pass_unknown, {}, fmt::format("the one pass on kernels is {}", kKernelPass),
+                 "there is no pass '{}' on kernels", pass);
     }
     for (Kernel& kernel : kernels) {
       kernel = expand_math(kernel);
@@ -39,7 +40,8 @@ Result<Exit> opt(const OptFlags& flags) {
     print_text(pass_list_text());
     return Exit::ok;
   }
-  if (flags.file.empty()) return err(Code::command_line, {}, "see `graphmill opt --help`", "FILE is missing");
+  if (flags.file.empty())
+    return err(Code::command_line, {}, "see `graphmill opt --help`", "FILE is missing");
   GM_ASSIGN(ModuleText text, read_module_text(flags.file));
   if (!text.kernels.empty()) return opt_kernels(std::move(text.kernels), flags);
   GM_TRY(verify_module(text.module));
@@ -58,10 +60,13 @@ Result<Exit> opt(const OptFlags& flags) {
 
 void add_opt(ProgramLine& program) {
   const auto flags = std::make_shared<OptFlags>();
-  CLI::App& command = program.command("opt", "run passes on an IR text, or only verify and print it",
-                                      "opt model.gm --passes=pack-weights,form-regions,fuse", [flags] { return opt(*flags); });
-  command.add_option("FILE", flags->file, "graphs (each perhaps with its regions) or kernels; '-' for stdin");
-  command.add_option("-o,--output", flags->output, "where the text goes; '-' for stdout")->capture_default_str();
+  CLI::App& command = program.command(
+      "opt", "run passes on an IR text, or only verify and print it",
+      "opt model.gm --passes=pack-weights,form-regions,fuse", [flags] { return opt(*flags); });
+  command.add_option("FILE", flags->file,
+                     "graphs (each perhaps with its regions) or kernels; '-' for stdin");
+  command.add_option("-o,--output", flags->output, "where the text goes; '-' for stdout")
+      ->capture_default_str();
   command.add_flag("--verify-only", flags->verify_only, "print nothing, only say what is wrong");
   flags->pipeline.add(command);
 }

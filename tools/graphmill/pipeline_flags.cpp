@@ -7,7 +7,8 @@
 namespace gm {
 namespace {
 
-// pack-weights leaves no trace in a level, so the pipeline's own check of levels does not see that it is missing.
+// pack-weights leaves no trace in a level, so the pipeline's own check of levels does not see that
+// it is missing.
 Result<> check_needs(const PipelineOptions& options) {
   std::vector<std::string> names = options.passes;
   if (names.empty()) {
@@ -18,7 +19,8 @@ Result<> check_needs(const PipelineOptions& options) {
     if (options.skip.contains(name)) continue;
     if (name == "pack-weights") packed = true;
     if (name == "lower-regions" && !packed) {
-      return err(Code::pass_level, {}, "run pack-weights before it", "pass 'lower-regions' needs the weights' layouts, which 'pack-weights' chooses");
+      return err(Code::pass_level, {}, "run pack-weights before it",
+                 "pass 'lower-regions' needs the weights' layouts, which 'pack-weights' chooses");
     }
     if (name == options.stop_after) break;
   }
@@ -28,11 +30,19 @@ Result<> check_needs(const PipelineOptions& options) {
 }  // namespace
 
 void PipelineFlags::add(CLI::App& command) {
-  command.add_option("--passes", passes, "run exactly these passes, in this order")->type_name("A,B");
+  command.add_option("--passes", passes, "run exactly these passes, in this order")
+      ->type_name("A,B");
   command.add_option("--skip-pass", skip, "leave these passes out")->type_name("A,B");
-  command.add_option("--stop-after", stop_after, "run no pass behind this one, and write the text instead of a plan")->type_name("PASS");
-  command.add_option("--print-after", print_after, "print the text to stderr after this pass, or after each that 'changed' it")->type_name("PASS");
-  command.add_option("--dump-dir", dump_dir, "write the text after each pass to DIR/NN.PASS.gm")->type_name("DIR");
+  command
+      .add_option("--stop-after", stop_after,
+                  "run no pass behind this one, and write the text instead of a plan")
+      ->type_name("PASS");
+  command
+      .add_option("--print-after", print_after,
+                  "print the text to stderr after this pass, or after each that 'changed' it")
+      ->type_name("PASS");
+  command.add_option("--dump-dir", dump_dir, "write the text after each pass to DIR/NN.PASS.gm")
+      ->type_name("DIR");
   command.add_flag("--list-passes", list, "list the passes and exit");
   command.add_flag("--time-passes", time, "print what each pass and its verifier took to stderr");
 }
@@ -49,7 +59,8 @@ Result<PipelineOptions> PipelineFlags::options() const {
   std::error_code fault;
   std::filesystem::create_directories(dump_dir, fault);
   if (fault) {
-    return err(Code::file_write, Location::of_file(dump_dir), "give --dump-dir a folder that can be made and written to",
+    return err(Code::file_write, Location::of_file(dump_dir),
+               "give --dump-dir a folder that can be made and written to",
                "the folder cannot be made: {}", fault.message());
   }
   options.dump_dir = dump_dir;
@@ -59,7 +70,8 @@ Result<PipelineOptions> PipelineFlags::options() const {
 std::string pass_list_text() {
   std::vector<std::vector<std::string>> rows = {{"pass", "from", "to", "what it does"}};
   for (const Pass& pass : all_passes()) {
-    rows.push_back({std::string(pass.name), std::string(to_string(pass.from)), std::string(to_string(pass.to)), std::string(pass.doc)});
+    rows.push_back({std::string(pass.name), std::string(to_string(pass.from)),
+                    std::string(to_string(pass.to)), std::string(pass.doc)});
   }
   return table_text(rows);
 }
@@ -67,7 +79,8 @@ std::string pass_list_text() {
 std::string pass_times_text(const std::vector<PassTime>& times) {
   std::vector<std::vector<std::string>> rows = {{"pass", "run ms", "verify ms"}};
   for (const PassTime& time : times) {
-    rows.push_back({time.pass, fmt::format("{:.1f}", static_cast<double>(time.run_us) / 1000), fmt::format("{:.1f}", static_cast<double>(time.verify_us) / 1000)});
+    rows.push_back({time.pass, fmt::format("{:.1f}", static_cast<double>(time.run_us) / 1000),
+                    fmt::format("{:.1f}", static_cast<double>(time.verify_us) / 1000)});
   }
   return table_text(rows, " rr");
 }

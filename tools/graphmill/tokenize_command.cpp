@@ -16,7 +16,9 @@ constexpr int kSchema = 1;
 
 Result<Exit> tokenize(const TokenizeFlags& flags) {
   const bool has_text = flags.has_text->count() > 0, has_ids = flags.has_ids->count() > 0;
-  if (has_text == has_ids) return err(Code::command_line, {}, "see `graphmill tokenize --help`", "give either --text or --ids");
+  if (has_text == has_ids)
+    return err(Code::command_line, {}, "see `graphmill tokenize --help`",
+               "give either --text or --ids");
   GM_ASSIGN(const Tokenizer tokenizer, Tokenizer::open_folder(flags.folder));
   std::vector<int32_t> ids;
   std::string text = flags.text;
@@ -39,10 +41,12 @@ Result<Exit> tokenize(const TokenizeFlags& flags) {
 
 void add_tokenize(ProgramLine& program) {
   const auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App& command = program.command("tokenize", "turn text into ids, or ids into text", "tokenize qwen3.5-0.8b/ --text 'Hello world'",
+  CLI::App& command = program.command("tokenize", "turn text into ids, or ids into text",
+                                      "tokenize qwen3.5-0.8b/ --text 'Hello world'",
                                       [flags] { return tokenize(*flags); });
   command.add_option("FOLDER", flags->folder, "the folder that holds tokenizer.json")->required();
-  flags->has_text = command.add_option("--text", flags->text, "prints the ids, separated by commas");
+  flags->has_text =
+      command.add_option("--text", flags->text, "prints the ids, separated by commas");
   flags->has_ids = command.add_option("--ids", flags->ids, "prints the text")->type_name("1,2,3");
   command.add_flag("--json", flags->json, "print {\"schema\", \"ids\", \"text\"}");
 }

@@ -2,7 +2,8 @@
 #include "tools/common/run_command.h"
 
 int main(int argc, char** argv) {
-  gm::ProgramLine program("graphmill-run", "Runs and checks plans; compiling them is graphmill's work.");
+  gm::ProgramLine program("graphmill-run",
+                          "Runs and checks plans; compiling them is graphmill's work.");
   gm::add_run(program);
   gm::add_check_plan(program);
   return program.run(argc, argv);
