@@ -9,8 +9,8 @@ namespace {
 
 struct Entry {
   int number;
-  std::string name;      // "GM1001", "F202"
-  std::string label;     // "file-open"
+  std::string name;   // "GM1001", "F202"
+  std::string label;  // "file-open"
   std::string_view text;
   int exit = 0;
 };
@@ -38,9 +38,12 @@ constexpr std::array kCodeRanges = {
 };
 
 constexpr std::array kReasonRanges = {
-    Range{100, 199, "Accepted"},           Range{200, 299, "Not legal"},
-    Range{300, 399, "Resources"},          Range{400, 499, "Not worth it"},
-    Range{500, 599, "Templates and slots"}, Range{600, 699, "Policy"},
+    Range{100, 199, "Accepted"},
+    Range{200, 299, "Not legal"},
+    Range{300, 399, "Resources"},
+    Range{400, 499, "Not worth it"},
+    Range{500, 599, "Templates and slots"},
+    Range{600, 699, "Policy"},
 };
 
 std::string hyphenated(std::string_view name) {
@@ -51,7 +54,7 @@ std::string hyphenated(std::string_view name) {
 
 std::vector<Entry> all_codes() {
   std::vector<Entry> entries;
-#define GM_CODE(number, label, summary)                                \
+#define GM_CODE(number, label, summary)                                           \
   entries.push_back({number, code_name(Code::label), hyphenated(#label), summary, \
                      static_cast<int>(Diag{Code::label, {}, {}, {}, {}}.exit_code())});
 #include "base/codes.def"
@@ -70,7 +73,8 @@ std::vector<Entry> all_reasons() {
 
 // A table for each range that has entries; every entry must be in one.
 template <size_t N>
-void print_tables(std::string& page, const std::vector<Entry>& entries, const std::array<Range, N>& ranges, bool exits) {
+void print_tables(std::string& page, const std::vector<Entry>& entries,
+                  const std::array<Range, N>& ranges, bool exits) {
   size_t printed = 0;
   for (const Range& range : ranges) {
     std::string rows;
@@ -81,10 +85,11 @@ void print_tables(std::string& page, const std::vector<Entry>& entries, const st
       rows += exits ? fmt::format(" {} |\n", e.exit) : "\n";
     }
     if (rows.empty()) continue;
-    page += fmt::format("\n### {}\n\n| code | name | what it means |{}\n|---|---|---|{}\n{}", range.title,
-                        exits ? " exit code |" : "", exits ? "---|" : "", rows);
+    page += fmt::format("\n### {}\n\n| code | name | what it means |{}\n|---|---|---|{}\n{}",
+                        range.title, exits ? " exit code |" : "", exits ? "---|" : "", rows);
   }
-  GM_CHECK(printed == entries.size(), "{} of {} codes lie in no range", entries.size() - printed, entries.size());
+  GM_CHECK(printed == entries.size(), "{} of {} codes lie in no range", entries.size() - printed,
+           entries.size());
 }
 
 }  // namespace
@@ -92,17 +97,20 @@ void print_tables(std::string& page, const std::vector<Entry>& entries, const st
 std::string codes_page() {
   std::string page =
       "# Codes\n\n"
-      "<!-- Generated from base/codes.def and ir/reasons.def by op_reference; a test compares. Change those. -->\n\n"
-      "Every error has a code, and so has every decision of the fusion report. A number is never used twice, also not\n"
+      "<!-- Generated from base/codes.def and ir/reasons.def by op_reference; a test compares. "
+      "Change those. -->\n\n"
+      "Every error has a code, and so has every decision of the fusion report. A number is never "
+      "used twice, also not\n"
       "after its code has gone.\n\n"
       "## Errors\n\n"
-      "An error is printed as `error: MESSAGE [GM1001]`, then where it is, notes, and what to do about it. Exit codes:\n"
-      "0 done, 1 wrong input, 2 `verify` found a fault, 3 `check` found a difference, 4 a sound plan on the wrong\n"
-      "machine, 70 an error of graphmill itself.\n";
+      "An error is printed as `error: MESSAGE [GM1001]`, then where it is, notes, and what to do "
+      "about it. What the exit\n"
+      "codes mean is said in [cli.md](cli.md).\n";
   print_tables(page, all_codes(), kCodeRanges, true);
   page +=
       "\n## Reasons of fusion decisions\n\n"
-      "The set is closed: a decision carries one of these and its values ([fusion-report.md](fusion-report.md)).\n";
+      "The set is closed: a decision carries one of these and its values "
+      "([fusion-report.md](fusion-report.md)).\n";
   print_tables(page, all_reasons(), kReasonRanges, false);
   return page;
 }

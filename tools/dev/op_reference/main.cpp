@@ -20,12 +20,13 @@ int main(int argc, char** argv) {
     fmt::print("{}", page);
     return 0;
   }
-  const auto file = gm::MappedFile::open(args[3]);
+  const auto file = gm::read_text_file(args[3]);
   if (!file) {
     fmt::print(stderr, "{}", file.error().to_string());
     return 1;
   }
-  if (file->text() == page) return 0;
-  fmt::print(stderr, "error: {} is not what the declarations say\n  fix: op_reference {} > {}\n", args[3], mode, args[3]);
+  if (*file == page) return 0;
+  fmt::print(stderr, "error: {} is not what the declarations say\n  fix: op_reference {} > {}\n",
+             args[3], mode, args[3]);
   return 1;
 }

@@ -1,5 +1,6 @@
-// The generated pages of docs/: the reference of ops, from the op table, and the list of codes, from base/codes.def and
-// ir/reasons.def. A test compares them with what lies in docs/, so a declaration cannot change without its page.
+// The generated pages of docs/: the reference of ops, from the op table, and the list of codes,
+// from base/codes.def and ir/reasons.def. A test compares them with what lies in docs/, so a
+// declaration cannot change without its page.
 #pragma once
 
 #include <string>
