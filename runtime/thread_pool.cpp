@@ -13,6 +13,9 @@ namespace {
 // what a user would see as a busy process.
 constexpr int kSpins = 2000;
 
+// More shares than threads, so that one that is late leaves work to the others.
+constexpr int64_t kSharesPerThread = 4;
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -43,26 +46,41 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::share(int thread, int64_t shares) {
-  if (thread >= shares) return;
-  // n * i without overflow: n = q * k + r.
+bool ThreadPool::take_share(uint32_t epoch, int thread) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  do {
+    if (static_cast<uint32_t>(ticket >> 32) != epoch || (ticket & UINT32_MAX) == 0) return false;
+  } while (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                          std::memory_order_acquire));
+  const int64_t shares = shares_;
+  const int64_t share = shares - static_cast<int64_t>(ticket & UINT32_MAX);
+  // n * i / k without overflow: n = q * k + r.
   const int64_t quotient = items_ / shares, rest = items_ % shares;
   const auto border = [&](int64_t i) { return quotient * i + rest * i / shares; };
-  call_(context_, border(thread), border(thread + 1), thread);
+  call_(context_, border(share), border(share + 1), thread);
+  done_.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 void ThreadPool::dispatch(int64_t n, void* context, Call call) {
   items_ = n;
-  shares_ = std::min<int64_t>(n, size());
+  shares_ = std::min<int64_t>(n, static_cast<int64_t>(size()) * kSharesPerThread);
   context_ = context;
   call_ = call;
-  busy_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+  ticket_.store(uint64_t{epoch} << 32 | static_cast<uint64_t>(shares_), std::memory_order_release);
+  epoch_.store(epoch, std::memory_order_release);
   epoch_.notify_all();
-  share(0, shares_);
-  for (uint32_t left = busy_.load(std::memory_order_acquire); left != 0;
-       left = busy_.load(std::memory_order_acquire)) {
-    await_change(busy_, left);
+  while (take_share(epoch, 0)) {
+  }
+  // Others hold what is left; give way if one of them lost its processor meanwhile.
+  for (int spins = 0; done_.load(std::memory_order_acquire) != shares_; ++spins) {
+    if (spins < kSpins) {
+      pause();
+    } else {
+      sched_yield();
+    }
   }
 }
 
@@ -71,11 +89,11 @@ void ThreadPool::work(int thread) {
   while (true) {
     await_change(epoch_, seen);
     const uint32_t now = epoch_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) return;
     if (now == seen) continue;  // woken for nothing
     seen = now;
-    if (stop_.load(std::memory_order_relaxed)) return;
-    share(thread, shares_);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+    while (take_share(now, thread)) {
+    }
   }
 }
 

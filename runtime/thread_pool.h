@@ -21,9 +21,10 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // body(begin, end, thread) for contiguous shares of [0, n): thread i takes [n*i/k, n*(i+1)/k) of
-  // k = min(size, n). Returns when all are done. Not to be called from a body, nor by two threads
-  // at once.
+  // body(begin, end, thread) for contiguous shares of [0, n), a few for each thread; who is free
+  // takes the next. The caller does not wait for a worker that has taken nothing, so a busy machine
+  // costs no more than doing it alone. Returns when all are done. Not to be called from a body, nor
+  // by two threads at once.
   template <class Body>
   void parallel_for(int64_t n, Body&& body) {
     if (n <= 0) return;
@@ -42,16 +43,18 @@ class ThreadPool {
   using Call = void (*)(void* context, int64_t begin, int64_t end, int thread);
   void dispatch(int64_t n, void* context, Call call);
   void work(int thread);
-  void share(int thread, int64_t shares);
+  bool take_share(uint32_t epoch, int thread);
 
-  // The job; written by the caller before it bumps `epoch_`, read by workers after they see that.
+  // The job. Written only while no share is taken and not done, so whoever holds a share may read it.
   int64_t items_ = 0;
   int64_t shares_ = 0;
   void* context_ = nullptr;
   Call call_ = nullptr;
 
-  alignas(64) std::atomic<uint32_t> epoch_{0};
-  alignas(64) std::atomic<uint32_t> busy_{0};  // workers that have not ended the job
+  // The number of the job and, below it, how many of its shares nobody has taken yet.
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // what sleeping workers wait on
+  alignas(64) std::atomic<int64_t> done_{0};    // shares of the job
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };
