@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares results: same.py requests A.json B.json | npy FILE ROWS COLUMNS | schema FILE"""
 
+import ast
 import json
 import struct
 import sys
@@ -22,9 +23,9 @@ def npy(path, rows, columns):
     if data[:6] != b"\x93NUMPY":
         raise SystemExit(f"{path} is no .npy file")
     (length,) = struct.unpack_from("<H", data, 8)
-    header = data[10 : 10 + length].decode()
-    if f"({rows}, {columns})" not in header or "<f4" not in header:
-        raise SystemExit(header)
+    header = ast.literal_eval(data[10 : 10 + length].decode())
+    if header["shape"] != (int(rows), int(columns)) or header["descr"] != "<f4" or header["fortran_order"]:
+        raise SystemExit(str(header))
     if len(data) != 10 + length + 4 * int(rows) * int(columns):
         raise SystemExit(f"{len(data)} bytes")
 
