@@ -11,6 +11,7 @@
 #include "compiler/report/fusion_report.h"
 #include "ir/graph_text.h"
 #include "models/qwen35/checkpoint.h"
+#include "plan/check.h"
 
 namespace gm {
 namespace {
@@ -150,15 +151,7 @@ Result<Module> build_module(const ImportedModel& model, const CompileOptions& op
   return module;
 }
 
-Result<CompileResult> compile_model(const ImportedModel& model, const CompileOptions& options) {
-  CompileResult result;
-  PipelineOptions pipeline = options.pipeline;
-  if (!options.fusion) pipeline.skip.insert("fuse");
-  GM_ASSIGN(Module module, build_module(model, options));
-  GM_ASSIGN(result.module, run_pipeline(std::move(module), pipeline, &result.times));
-  const bool complete = result.module.packing && std::ranges::all_of(result.module.units, [](const Unit& u) { return u.program.has_value(); });
-  if (!complete) return result;
-
+Result<Plan> make_plan(const ImportedModel& model, const Module& module, const CompileOptions& options, int64_t* native_us) {
   Plan plan;
   plan.compiler = kCompiler;
   plan.target = options.target;
@@ -167,16 +160,30 @@ Result<CompileResult> compile_model(const ImportedModel& model, const CompileOpt
   plan.fusion = options.fusion ? "full" : "off";
   plan.model = model_facts(model);
   plan.limits = {.max_context = options.max_context, .max_seqs = options.max_seqs, .max_tokens = options.max_tokens, .page_tokens = kPageTokens};
-  for (const Unit& unit : result.module.units) {
+  for (const Unit& unit : module.units) {
     plan.programs.push_back(*unit.program);
     plan.texts[unit.program->graph] = print_graph(unit.graph);
   }
-  plan.weights = result.module.packing->buffers;
-  plan.states = state_buffers(result.module);
+  plan.weights = module.packing->buffers;
+  plan.states = state_buffers(module);
   plan.tokenizer = model.tokenizer;
-  plan.report = fusion_report(result.module);
-  GM_TRY(add_kernels(plan, result.module, options, result.native_us));
-  result.plan = std::move(plan);
+  plan.report = fusion_report(module);
+  int64_t ignored = 0;
+  GM_TRY(add_kernels(plan, module, options, native_us != nullptr ? *native_us : ignored));
+  // The planner's own word is not enough.
+  GM_TRY(check_plan(plan, "the new plan"));
+  return plan;
+}
+
+Result<CompileResult> compile_model(const ImportedModel& model, const CompileOptions& options) {
+  CompileResult result;
+  PipelineOptions pipeline = options.pipeline;
+  if (!options.fusion) pipeline.skip.insert("fuse");
+  GM_ASSIGN(Module module, build_module(model, options));
+  GM_ASSIGN(result.module, run_pipeline(std::move(module), pipeline, &result.times));
+  const bool complete = result.module.packing && std::ranges::all_of(result.module.units, [](const Unit& u) { return u.program.has_value(); });
+  if (!complete) return result;
+  GM_ASSIGN(result.plan, make_plan(model, result.module, options, &result.native_us));
   return result;
 }
 

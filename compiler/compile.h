@@ -42,6 +42,9 @@ struct CompileOptions {
 // The graphs of all the plan's programs.
 Result<Module> build_module(const ImportedModel& model, const CompileOptions& options);
 
+// The plan of a module whose units have all reached the program level. `native_us` gets the time of the native compiler.
+Result<Plan> make_plan(const ImportedModel& model, const Module& module, const CompileOptions& options, int64_t* native_us = nullptr);
+
 struct CompileResult {
   Module module;             // at the level it was stopped at
   std::optional<Plan> plan;  // nothing if the pipeline was stopped before the program level
