@@ -1,5 +1,6 @@
 #include "tools/common/check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -42,22 +43,35 @@ Step one_sequence(const Instance& instance, std::string program, int64_t done, i
 }
 
 Result<> require_check_outputs(const Plan& plan, const std::string& file) {
-  const Program* mixed = plan.find_program("mixed");
-  const auto has_output = [&](const std::string& name) {
-    for (const Slot& slot : mixed->slots) {
-      if (slot.kind == SlotKind::output && slot.name == name) return true;
-    }
-    return false;
+  const auto has_output = [&](const std::string& program, const std::string& name,
+                              std::string_view dtype) {
+    const Program* found = plan.find_program(program);
+    if (found == nullptr) return false;
+    return std::ranges::any_of(found->slots, [&](const Slot& slot) {
+      return slot.kind == SlotKind::output && slot.name == name && to_string(slot.dtype) == dtype;
+    });
   };
-  bool complete = mixed != nullptr && plan.find_program("decode") != nullptr;
+  bool complete = has_output("mixed", "logits", "f32") && has_output("decode", "logits", "f32") &&
+                  std::ssize(plan.model.layer_types) == plan.model.layers;
   for (int64_t layer = 0; complete && layer < plan.model.layers; ++layer) {
-    complete = has_output(fmt::format("hidden.{}", layer)) &&
-               plan.find_program(fmt::format("layer.{}.mixed", layer)) != nullptr &&
-               plan.find_program(fmt::format("layer.{}.decode", layer)) != nullptr;
+    complete = has_output("mixed", fmt::format("hidden.{}", layer), plan.dtype) &&
+               has_output(fmt::format("layer.{}.mixed", layer), "out", plan.dtype) &&
+               has_output(fmt::format("layer.{}.decode", layer), "out", plan.dtype);
   }
   if (complete) return {};
   return err(Code::step_program, Location::of_file(file), "compile it with --check-outputs",
              "the plan lacks the programs and outputs that a check reads");
+}
+
+Result<> require_room(const Plan& plan, const std::string& what, int64_t tokens, int64_t more) {
+  if (tokens < 1) {
+    return err(Code::goldens, Location::of_path("", what), "give a folder as tests/golden has them",
+               "there are no tokens");
+  }
+  if (tokens + more <= plan.limits.max_context) return {};
+  return err(Code::request_length, Location::of_path("", what),
+             fmt::format("compile the plan with --max-context {} or more", tokens + more),
+             "{} tokens and {} more are over the plan's {}", tokens, more, plan.limits.max_context);
 }
 
 }  // namespace gm

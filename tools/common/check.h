@@ -34,7 +34,11 @@ Result<> check_layers(Instance& instance, const Goldens& goldens, CheckTally& ta
 // The plan must have the programs and outputs that the checks read.
 Result<> require_check_outputs(const Plan& plan, const std::string& file);
 
-// A step of one sequence in slot 0 with its pages from 0 on: tokens [done, done + count).
+// `what` has at least one token, and the plan's context has room for `more` behind them.
+Result<> require_room(const Plan& plan, const std::string& what, int64_t tokens, int64_t more);
+
+// A step of one sequence in slot 0 with its pages from 0 on, for which there is room: tokens [done,
+// done + count).
 Step one_sequence(const Instance& instance, std::string program, int64_t done, int64_t count);
 
 // ||a - b|| / ||b||, infinite if a is not of b's size or not finite.

@@ -48,7 +48,8 @@ Result<PromptResult> run_prompt(Instance& instance, const std::vector<int32_t>& 
       const auto hidden = instance.executor().output(fmt::format("hidden.{}", layer));
       GM_CHECK(hidden.has_value(), "mixed has no hidden.{}", layer);
       const std::vector<float> all = hidden->to_f32();
-      result.hidden.emplace_back(all.end() - plan.model.hidden, all.end());
+      const int64_t width = std::min(plan.model.hidden, std::ssize(all));
+      result.hidden.emplace_back(all.end() - width, all.end());
     }
   }
   return result;
@@ -112,6 +113,7 @@ Result<> check_cases(Instance& instance, const Goldens& goldens, CheckTally& tal
   double squares = 0;
   for (const GoldenCase& golden : goldens.cases()) {
     GM_ASSIGN(const std::vector<int32_t> prompt, goldens.integers(golden.name + ".prompt"));
+    GM_TRY(require_room(plan, golden.name + ".prompt", std::ssize(prompt), kGreedyTokens));
     const int64_t rows = std::min<int64_t>(std::ssize(prompt), kPromptRows);
     GM_ASSIGN(const std::vector<float> logits,
               goldens.floats(golden.name + ".logits_f32", {rows, plan.model.vocab}));

@@ -47,8 +47,12 @@ Result<std::vector<LayerState>> layer_states(const Plan& plan, const Goldens& go
     LayerState state{.name = ours + name};
     GM_ASSIGN(const std::vector<int64_t> shape, extents(plan, state.name));
     state.dtype = plan.find_state(state.name)->dtype;
-    GM_CHECK(shape.size() == (name == "conv" ? 2u : 3u), "state {} has {} inner axes", state.name,
-             shape.size());
+    const bool paged = attention && !shape.empty() && shape[0] == plan.limits.page_tokens;
+    if (shape.size() != (name == "conv" ? 2u : 3u) || paged != attention) {
+      return err(Code::goldens, Location::of_path("", state.name),
+                 "check a plan of a model that these goldens are of",
+                 "the plan's state has another form than such layers have");
+    }
     if (name == "conv") {
       const int64_t taps = shape[0], channels = shape[1];
       GM_ASSIGN(state.reference, goldens.floats(theirs + name, {channels, taps}));
@@ -143,6 +147,7 @@ Result<> check_layers(Instance& instance, const Goldens& goldens, CheckTally& ta
     const std::string name = fmt::format("layer{}.", n);
     GM_ASSIGN(const std::vector<float> in, goldens.floats(name + "prefill.in", {-1, width}));
     const int64_t tokens = std::ssize(in) / width;
+    GM_TRY(require_room(plan, name + "prefill.in", tokens, 1));
     GM_ASSIGN(const std::vector<uint16_t> want,
               goldens.bf16_bits(name + "prefill.out", {tokens, width}));
     GM_ASSIGN(const std::vector<float> decode_in, goldens.floats(name + "decode.in", {1, width}));

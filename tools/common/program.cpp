@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <new>
 
 #include "ir/nearest.h"
 
@@ -14,6 +15,17 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& kn
   const std::string nearest = nearest_name(name, known);
   return nearest.empty() ? fmt::format("see `{} --help`", help)
                          : fmt::format("did you mean '{}'? see `{} --help`", nearest, help);
+}
+
+// Memory that the system refuses is the user's machine, whatever asked for it; no other exception
+// is expected.
+Result<Exit> guarded(const ProgramLine::Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return err(Code::memory_refused, {}, "free memory, or give a smaller model or limits",
+               "the system refuses the memory that this needs");
+  }
 }
 
 // CLI11 ends no message the way a Diag does.
@@ -89,7 +101,7 @@ Result<Exit> ProgramLine::parse_and_run(std::vector<std::string> words) {
     return Error(explain(error));
   }
   for (const auto& [command, body] : commands_) {
-    if (command->parsed()) return body();
+    if (command->parsed()) return guarded(body);
   }
   GM_CHECK(false, "no command was parsed");
 }

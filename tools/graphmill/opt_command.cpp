@@ -44,7 +44,12 @@ Result<Exit> opt(const OptFlags& flags) {
     return err(Code::command_line, {}, "see `graphmill opt --help`", "FILE is missing");
   GM_ASSIGN(ModuleText text, read_module_text(flags.file));
   if (!text.kernels.empty()) return opt_kernels(std::move(text.kernels), flags);
-  GM_TRY(verify_module(text.module));
+  if (auto sound = verify_module(text.module); !sound) {
+    // A fault of regions is placed by the regions' names, not in the file.
+    Diag fault = std::move(sound).error();
+    if (fault.location.file == flags.file) return Error(std::move(fault));
+    return Error(std::move(fault).note("in the text", Location::of_file(flags.file)));
+  }
   Module module = std::move(text.module);
   if (flags.pipeline.chooses_passes()) {
     GM_ASSIGN(const PipelineOptions options, flags.pipeline.options());
