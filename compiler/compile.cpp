@@ -32,13 +32,15 @@ GraphOptions graph_options(const ImportedModel& model, const CompileOptions& opt
 Result<> check_limits(const ImportedModel& model, const CompileOptions& options) {
   auto within = [](std::string_view flag, int64_t value, int64_t lo, int64_t hi) -> Result<> {
     if (value >= lo && value <= hi) return {};
-    return err(Code::command_line, {}, fmt::format("give {} a value from {} to {}", flag, lo, hi), "{} {} is out of range", flag, value);
+    return err(Code::command_line, {}, fmt::format("give {} a value from {} to {}", flag, lo, hi),
+               "{} {} is out of range", flag, value);
   };
   GM_TRY(within("--max-context", options.max_context, 1, model.config.max_position));
   GM_TRY(within("--max-seqs", options.max_seqs, 1, 4096));
   GM_TRY(within("--max-tokens", options.max_tokens, options.max_seqs, 65536));
   if (options.dtype != DType::bf16 && options.dtype != DType::f32) {
-    return err(Code::command_line, {}, "give --dtype bf16 or f32", "activations cannot be {}", to_string(options.dtype));
+    return err(Code::command_line, {}, "give --dtype bf16 or f32", "activations cannot be {}",
+               to_string(options.dtype));
   }
   return {};
 }
@@ -47,20 +49,28 @@ Result<> check_limits(const ImportedModel& model, const CompileOptions& options)
 std::map<std::string, const Kernel*> distinct_kernels(const Module& module) {
   std::map<std::string, const Kernel*> kernels;
   for (const Unit& unit : module.units) {
-    for (const LoweredRegion& lowered : *unit.kernels) kernels.emplace(lowered.kernel.name, &lowered.kernel);
+    for (const LoweredRegion& lowered : *unit.kernels)
+      kernels.emplace(lowered.kernel.name, &lowered.kernel);
   }
   return kernels;
 }
 
 PlanKernel plan_kernel(const Kernel& kernel) {
-  PlanKernel result{.name = kernel.name, .symbol = "", .dims = {}, .params = {}, .part_items = {}, .scratch_bytes = 0, .text_member = fmt::format("kernels/{}.gm", kernel.name)};
+  PlanKernel result{.name = kernel.name,
+                    .symbol = "",
+                    .dims = {},
+                    .params = {},
+                    .part_items = {},
+                    .scratch_bytes = 0,
+                    .text_member = fmt::format("kernels/{}.gm", kernel.name)};
   for (const SymInfo& info : kernel.symbols.symbols()) result.dims.push_back(info.name);
   for (const Param& param : kernel.params) result.params.push_back(param.name);
   for (const Part& part : kernel.parts) result.part_items.push_back(work_items(part));
   return result;
 }
 
-Result<> add_kernels(Plan& plan, const Module& module, const CompileOptions& options, int64_t& native_us) {
+Result<> add_kernels(Plan& plan, const Module& module, const CompileOptions& options,
+                     int64_t& native_us) {
   std::vector<Kernel> kernels;
   for (const auto& [name, kernel] : distinct_kernels(module)) {
     plan.kernels.push_back(plan_kernel(*kernel));
@@ -85,7 +95,9 @@ Result<> add_kernels(Plan& plan, const Module& module, const CompileOptions& opt
   plan.llvm_version = object.llvm_version;
   plan.target_features = target.features;
   plan.shared_object = std::move(object.shared_object);
-  native_us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  native_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                  std::chrono::steady_clock::now() - start)
+                  .count();
   return {};
 }
 
@@ -93,7 +105,8 @@ std::vector<StateBuffer> state_buffers(const Module& module) {
   std::map<std::string, StateBuffer> states;
   for (const Unit& unit : module.units) {
     for (const Value& value : unit.graph.values()) {
-      if (value.kind == ValueKind::state) states.try_emplace(value.name, StateBuffer{value.name, value.type.dtype, value.type.shape});
+      if (value.kind == ValueKind::state)
+        states.try_emplace(value.name, StateBuffer{value.name, value.type.dtype, value.type.shape});
     }
   }
   std::vector<StateBuffer> sorted;
@@ -103,8 +116,16 @@ std::vector<StateBuffer> state_buffers(const Module& module) {
 
 ModelFacts model_facts(const ImportedModel& model) {
   const Qwen35Config& c = model.config;
-  ModelFacts facts{.architecture = c.architecture, .vocab = c.vocab, .hidden = c.hidden, .layers = c.layers(), .max_position = c.max_position, .stop_ids = model.stop_ids, .layer_types = {}};
-  for (LayerKind kind : c.layer_kinds) facts.layer_types.emplace_back(kind == LayerKind::full_attention ? "full_attention" : "linear_attention");
+  ModelFacts facts{.architecture = c.architecture,
+                   .vocab = c.vocab,
+                   .hidden = c.hidden,
+                   .layers = c.layers(),
+                   .max_position = c.max_position,
+                   .stop_ids = model.stop_ids,
+                   .layer_types = {}};
+  for (LayerKind kind : c.layer_kinds)
+    facts.layer_types.emplace_back(kind == LayerKind::full_attention ? "full_attention"
+                                                                     : "linear_attention");
   if (facts.stop_ids.empty() && c.eos_id) facts.stop_ids.push_back(*c.eos_id);
   return facts;
 }
@@ -124,8 +145,10 @@ Result<ImportedModel> import_published(std::string_view size) {
   auto config = published_config(size);
   if (!config) {
     std::string known;
-    for (std::string_view name : published_sizes()) known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-    return err(Code::command_line, {}, fmt::format("choose one of: {}", known), "'{}' is no published size", size);
+    for (std::string_view name : published_sizes())
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+    return err(Code::command_line, {}, fmt::format("choose one of: {}", known),
+               "'{}' is no published size", size);
   }
   model.config = *std::move(config);
   model.dtypes = published_dtypes(model.config);
@@ -145,13 +168,15 @@ Result<Module> build_module(const ImportedModel& model, const CompileOptions& op
   for (int64_t layer = 0; layer < model.config.layers(); ++layer) {
     for (StepClass step : {StepClass::decode, StepClass::mixed}) {
       GM_ASSIGN(Graph graph, build_layer(model.config, model.dtypes, layer, step, graphs));
-      module.units.push_back({fmt::format("layer.{}.{}", layer, to_string(step)), std::move(graph), {}, {}, {}});
+      module.units.push_back(
+          {fmt::format("layer.{}.{}", layer, to_string(step)), std::move(graph), {}, {}, {}});
     }
   }
   return module;
 }
 
-Result<Plan> make_plan(const ImportedModel& model, const Module& module, const CompileOptions& options, int64_t* native_us) {
+Result<Plan> make_plan(const ImportedModel& model, const Module& module,
+                       const CompileOptions& options, int64_t* native_us) {
   Plan plan;
   plan.compiler = kCompiler;
   plan.target = options.target;
@@ -159,7 +184,10 @@ Result<Plan> make_plan(const ImportedModel& model, const Module& module, const C
   plan.numerics = "match-storage";
   plan.fusion = options.fusion ? "full" : "off";
   plan.model = model_facts(model);
-  plan.limits = {.max_context = options.max_context, .max_seqs = options.max_seqs, .max_tokens = options.max_tokens, .page_tokens = kPageTokens};
+  plan.limits = {.max_context = options.max_context,
+                 .max_seqs = options.max_seqs,
+                 .max_tokens = options.max_tokens,
+                 .page_tokens = kPageTokens};
   for (const Unit& unit : module.units) {
     plan.programs.push_back(*unit.program);
     plan.texts[unit.program->graph] = print_graph(unit.graph);
@@ -181,7 +209,9 @@ Result<CompileResult> compile_model(const ImportedModel& model, const CompileOpt
   if (!options.fusion) pipeline.skip.insert("fuse");
   GM_ASSIGN(Module module, build_module(model, options));
   GM_ASSIGN(result.module, run_pipeline(std::move(module), pipeline, &result.times));
-  const bool complete = result.module.packing && std::ranges::all_of(result.module.units, [](const Unit& u) { return u.program.has_value(); });
+  const bool complete =
+      result.module.packing &&
+      std::ranges::all_of(result.module.units, [](const Unit& u) { return u.program.has_value(); });
   if (!complete) return result;
   GM_ASSIGN(result.plan, make_plan(model, result.module, options, &result.native_us));
   return result;

@@ -14,8 +14,8 @@ namespace gm {
 struct ImportedModel {
   Qwen35Config config;
   WeightDtypes dtypes;
-  // From the tokenizer, if there is one: its text, the ids that may be sampled (half-open ranges, flattened) and those
-  // that end a text. Without one every id may be sampled.
+  // From the tokenizer, if there is one: its text, the ids that may be sampled (half-open ranges,
+  // flattened) and those that end a text. Without one every id may be sampled.
   std::string tokenizer;
   std::vector<int64_t> valid_ids;
   std::vector<int64_t> stop_ids;
@@ -42,8 +42,10 @@ struct CompileOptions {
 // The graphs of all the plan's programs.
 Result<Module> build_module(const ImportedModel& model, const CompileOptions& options);
 
-// The plan of a module whose units have all reached the program level. `native_us` gets the time of the native compiler.
-Result<Plan> make_plan(const ImportedModel& model, const Module& module, const CompileOptions& options, int64_t* native_us = nullptr);
+// The plan of a module whose units have all reached the program level. `native_us` gets the time of
+// the native compiler.
+Result<Plan> make_plan(const ImportedModel& model, const Module& module,
+                       const CompileOptions& options, int64_t* native_us = nullptr);
 
 struct CompileResult {
   Module module;             // at the level it was stopped at

@@ -9,9 +9,12 @@ namespace {
 
 SlotAccess slot_access(Access access) {
   switch (access) {
-    case Access::read: return SlotAccess::read;
-    case Access::write: return SlotAccess::write;
-    case Access::read_write: return SlotAccess::read_write;
+    case Access::read:
+      return SlotAccess::read;
+    case Access::write:
+      return SlotAccess::write;
+    case Access::read_write:
+      return SlotAccess::read_write;
   }
   GM_CHECK(false, "access {}", static_cast<int>(access));
 }
@@ -21,7 +24,8 @@ InputContract input_contract(const Contract& c) {
 }
 
 // Calls `visit` with every expression of a block, and the store it belongs to (or nothing).
-void visit_exprs(const Block& block, const std::function<void(const Expr&, const StoreStmt*)>& visit) {
+void visit_exprs(const Block& block,
+                 const std::function<void(const Expr&, const StoreStmt*)>& visit) {
   for (const Stmt& stmt : block) {
     std::visit(
         [&](const auto& s) {
@@ -58,7 +62,8 @@ class Planner {
     program_.name = unit_.name;
     program_.graph = fmt::format("graph.{}.gm", unit_.name);
     for (size_t n = 0; n < unit_.kernels->size(); ++n) add_node(n, (*unit_.kernels)[n]);
-    for (size_t n = 0; n < unit_.kernels->size(); ++n) GM_TRY(place_results(n, (*unit_.kernels)[n]));
+    for (size_t n = 0; n < unit_.kernels->size(); ++n)
+      GM_TRY(place_results(n, (*unit_.kernels)[n]));
     return std::move(program_);
   }
 
@@ -69,7 +74,12 @@ class Planner {
   };
 
   uint32_t slot_for(const LoweredRegion::Binding& binding, const Param& param) {
-    Slot slot{.name = "", .kind = SlotKind::activation, .dtype = param.dtype, .shape = param.shape, .arena_offset = -1, .contract = {}};
+    Slot slot{.name = "",
+              .kind = SlotKind::activation,
+              .dtype = param.dtype,
+              .shape = param.shape,
+              .arena_offset = -1,
+              .contract = {}};
     if (!binding.value) {
       slot.kind = SlotKind::weight;
       slot.name = binding.weight_buffer;
@@ -89,7 +99,8 @@ class Planner {
       }
     }
     for (size_t i = 0; i < program_.slots.size(); ++i) {
-      if (program_.slots[i].name == slot.name && program_.slots[i].kind == slot.kind) return static_cast<uint32_t>(i);
+      if (program_.slots[i].name == slot.name && program_.slots[i].kind == slot.kind)
+        return static_cast<uint32_t>(i);
     }
     program_.slots.push_back(std::move(slot));
     lives_.emplace_back();
@@ -97,12 +108,17 @@ class Planner {
   }
 
   void add_node(size_t n, const LoweredRegion& lowered) {
-    Node node{.kernel = lowered.kernel.name, .args = {}, .after = {}, .in_place = {}, .label = unit_.regions->regions[n].name};
+    Node node{.kernel = lowered.kernel.name,
+              .args = {},
+              .after = {},
+              .in_place = {},
+              .label = unit_.regions->regions[n].name};
     for (size_t i = 0; i < lowered.bindings.size(); ++i) {
       const Param& param = lowered.kernel.params[i];
       const uint32_t slot = slot_for(lowered.bindings[i], param);
       node.args.push_back({slot, slot_access(param.access)});
-      if (param.access != Access::read) lives_[slot].first_write = std::min(lives_[slot].first_write, n);
+      if (param.access != Access::read)
+        lives_[slot].first_write = std::min(lives_[slot].first_write, n);
       lives_[slot].last_use = n;
     }
     // The CPU runs nodes one after the other; every dependence is on the way.
@@ -115,7 +131,8 @@ class Planner {
     for (const SymExpr& extent : slot.shape) {
       const SymRange range = program_.symbols.range(extent);
       if (!range.hi || __builtin_mul_overflow(bytes, *range.hi, &bytes)) {
-        return err(Code::memory_unbounded, Location::of_path(program_.name, slot.name), "give every symbol of the graph a range with an end",
+        return err(Code::memory_unbounded, Location::of_path(program_.name, slot.name),
+                   "give every symbol of the graph a range with an end",
                    "the size of '{}' has no bound: {}", slot.name, extent.to_string());
       }
     }
@@ -127,7 +144,8 @@ class Planner {
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (size_t i = 0; i < program_.slots.size(); ++i) {
       const Slot& slot = program_.slots[i];
-      if (slot.arena_offset >= 0 && lives_[i].last_use >= node) taken.emplace_back(slot.arena_offset, slot.arena_offset + lives_[i].bytes);
+      if (slot.arena_offset >= 0 && lives_[i].last_use >= node)
+        taken.emplace_back(slot.arena_offset, slot.arena_offset + lives_[i].bytes);
     }
     std::ranges::sort(taken);
     int64_t offset = 0;
@@ -143,7 +161,9 @@ class Planner {
     for (size_t i = 0; i < node.args.size(); ++i) {
       const uint32_t index = node.args[i].slot;
       Slot& slot = program_.slots[index];
-      if (slot.kind != SlotKind::activation || lives_[index].first_write != n || slot.arena_offset >= 0) continue;
+      if (slot.kind != SlotKind::activation || lives_[index].first_write != n ||
+          slot.arena_offset >= 0)
+        continue;
       GM_ASSIGN(lives_[index].bytes, bytes_at_largest(slot));
       if (const auto donor = dying_operand(n, lowered, i)) {
         slot.arena_offset = program_.slots[*donor].arena_offset;
@@ -151,19 +171,26 @@ class Planner {
       } else {
         slot.arena_offset = lowest_gap(n, lives_[index].bytes);
       }
-      program_.arena_bytes = std::max(program_.arena_bytes, slot.arena_offset + lives_[index].bytes);
+      program_.arena_bytes =
+          std::max(program_.arena_bytes, slot.arena_offset + lives_[index].bytes);
     }
     return {};
   }
 
-  std::optional<uint32_t> dying_operand(size_t n, const LoweredRegion& lowered, size_t written) const {
+  std::optional<uint32_t> dying_operand(size_t n, const LoweredRegion& lowered,
+                                        size_t written) const {
     const Node& node = program_.nodes[n];
     for (size_t i = 0; i < node.args.size(); ++i) {
       const uint32_t slot = node.args[i].slot;
-      if (program_.slots[slot].kind != SlotKind::activation || node.args[i].access != SlotAccess::read) continue;
+      if (program_.slots[slot].kind != SlotKind::activation ||
+          node.args[i].access != SlotAccess::read)
+        continue;
       if (lives_[slot].last_use != n) continue;
-      if (std::ranges::any_of(node.in_place, [&](const auto& pair) { return pair.second == slot; })) continue;
-      if (may_share_memory(lowered.kernel, lowered.kernel.params[i], lowered.kernel.params[written])) return slot;
+      if (std::ranges::any_of(node.in_place, [&](const auto& pair) { return pair.second == slot; }))
+        continue;
+      if (may_share_memory(lowered.kernel, lowered.kernel.params[i],
+                           lowered.kernel.params[written]))
+        return slot;
     }
     return {};
   }
@@ -207,12 +234,14 @@ Result<Module> plan_memory(const Module& module) {
 }
 
 std::string print_program(const Program& program) {
-  std::string text = fmt::format("program @{} arena {} bytes {{\n", program.name, program.arena_bytes);
+  std::string text =
+      fmt::format("program @{} arena {} bytes {{\n", program.name, program.arena_bytes);
   for (const Slot& slot : program.slots) {
     std::string shape;
     for (const SymExpr& e : slot.shape) shape += (shape.empty() ? "" : ", ") + e.to_string();
     constexpr std::string_view kKinds[] = {"weight", "activation", "state", "input", "output"};
-    text += fmt::format("  slot %{} : {}[{}] {}", slot.name, to_string(slot.dtype), shape, kKinds[static_cast<size_t>(slot.kind)]);
+    text += fmt::format("  slot %{} : {}[{}] {}", slot.name, to_string(slot.dtype), shape,
+                        kKinds[static_cast<size_t>(slot.kind)]);
     if (slot.arena_offset >= 0) text += fmt::format(" at {}", slot.arena_offset);
     text += "\n";
   }
@@ -220,11 +249,13 @@ std::string print_program(const Program& program) {
     std::string args;
     constexpr std::string_view kAccess[] = {"read", "write", "read_write"};
     for (const NodeArg& arg : node.args) {
-      args += fmt::format("{}{} %{}", args.empty() ? "" : ", ", kAccess[static_cast<size_t>(arg.access)], program.slots[arg.slot].name);
+      args += fmt::format("{}{} %{}", args.empty() ? "" : ", ",
+                          kAccess[static_cast<size_t>(arg.access)], program.slots[arg.slot].name);
     }
     text += fmt::format("  node {}({}) @ \"{}\"", node.kernel, args, node.label);
     for (const auto& [written, read] : node.in_place) {
-      text += fmt::format(" in_place(%{} over %{})", program.slots[written].name, program.slots[read].name);
+      text += fmt::format(" in_place(%{} over %{})", program.slots[written].name,
+                          program.slots[read].name);
     }
     text += "\n";
   }

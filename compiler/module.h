@@ -1,5 +1,5 @@
-// What the passes work on: the programs of one plan, each at the level it has reached. A pass takes a Module and returns
-// another; nothing in a Module is shared or changed in place.
+// What the passes work on: the programs of one plan, each at the level it has reached. A pass takes
+// a Module and returns another; nothing in a Module is shared or changed in place.
 #pragma once
 
 #include <optional>

@@ -15,9 +15,12 @@ struct Use {
 
 std::string_view layout_name(WeightLayout layout) {
   switch (layout) {
-    case WeightLayout::dense: return "dense";
-    case WeightLayout::panels: return "panels";
-    case WeightLayout::transposed: return "transposed";
+    case WeightLayout::dense:
+      return "dense";
+    case WeightLayout::panels:
+      return "panels";
+    case WeightLayout::transposed:
+      return "transposed";
   }
   GM_CHECK(false, "layout {}", static_cast<int>(layout));
 }
@@ -34,7 +37,8 @@ int64_t panels_of(const Value& weight) {
 
 WeightPart part_of(const Value& weight, int64_t panel_offset) {
   const WeightSource& s = *weight.source;
-  return {s.tensor, s.stored_shape, s.slice_axis, s.slice_begin, s.slice_end, s.values, panel_offset};
+  return {s.tensor,    s.stored_shape, s.slice_axis, s.slice_begin,
+          s.slice_end, s.values,       panel_offset};
 }
 
 // What stacks together: panels of one input, one dtype, and equal shapes but for N.
@@ -67,7 +71,8 @@ class Packer {
 
   Packing finish() {
     Packing packing;
-    std::map<std::string, std::string, std::less<>> buffer_of;  // weight -> its stack's first weight
+    std::map<std::string, std::string, std::less<>>
+        buffer_of;  // weight -> its stack's first weight
     for (const auto& [key, members] : stacks_) {
       for (const std::string& name : members) {
         if (layout_of(name) == WeightLayout::panels) buffer_of.try_emplace(name, members.front());
@@ -108,7 +113,11 @@ class Packer {
   void add_buffer(Packing& packing, const std::vector<std::string>& names) {
     const WeightLayout layout = layout_of(names.front());
     const Value& first = *uses_.at(names.front()).weight;
-    WeightBuffer buffer{.name = names.front(), .dtype = first.type.dtype, .shape = {}, .layout = std::string(layout_name(layout)), .parts = {}};
+    WeightBuffer buffer{.name = names.front(),
+                        .dtype = first.type.dtype,
+                        .shape = {},
+                        .layout = std::string(layout_name(layout)),
+                        .parts = {}};
     for (size_t i = 0; i < first.type.shape.size(); ++i) buffer.shape.push_back(extent(first, i));
     int64_t panels = 0;
     for (const std::string& name : names) {
@@ -121,7 +130,8 @@ class Packer {
       buffer.shape[buffer.shape.size() - 2] = panels;
       buffer.shape.push_back(kPanelWidth);
     } else if (layout == WeightLayout::transposed) {
-      GM_CHECK(buffer.shape.size() == 2, "{} is transposed but has {} axes", buffer.name, buffer.shape.size());
+      GM_CHECK(buffer.shape.size() == 2, "{} is transposed but has {} axes", buffer.name,
+               buffer.shape.size());
       std::swap(buffer.shape[0], buffer.shape[1]);
     }
     packing.buffers.push_back(std::move(buffer));
@@ -143,9 +153,13 @@ const WeightBuffer& Packing::buffer(std::string_view name) const {
 
 std::vector<Expr> packed_indices(const PackedWeight& weight, std::vector<Expr> logical) {
   switch (weight.layout) {
-    case WeightLayout::dense: return logical;
-    case WeightLayout::transposed: std::swap(logical[0], logical[1]); return logical;
-    case WeightLayout::panels: break;
+    case WeightLayout::dense:
+      return logical;
+    case WeightLayout::transposed:
+      std::swap(logical[0], logical[1]);
+      return logical;
+    case WeightLayout::panels:
+      break;
   }
   const size_t n_axis = logical.size() - 2;
   const Expr n = logical[n_axis];

@@ -1,6 +1,7 @@
-// Where each weight lies. Packing is decided once for a whole module, before fusion and alike for every program, so that
-// decode and mixed, fused and unfused, read the same bytes: a weight takes the layout that its uses want, and weights that
-// are multiplied with the same input are stacked into one buffer of panels.
+// Where each weight lies. Packing is decided once for a whole module, before fusion and alike for
+// every program, so that decode and mixed, fused and unfused, read the same bytes: a weight takes
+// the layout that its uses want, and weights that are multiplied with the same input are stacked
+// into one buffer of panels.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ struct PackedWeight {
 };
 
 struct Packing {
-  std::vector<WeightBuffer> buffers;                           // sorted by name
-  std::map<std::string, PackedWeight, std::less<>> weights;    // by the weight value's name
+  std::vector<WeightBuffer> buffers;                         // sorted by name
+  std::map<std::string, PackedWeight, std::less<>> weights;  // by the weight value's name
 
   const WeightBuffer& buffer(std::string_view name) const;
 };
@@ -29,7 +30,8 @@ struct Packing {
 // Indices into the buffer for logical indices into the weight.
 std::vector<Expr> packed_indices(const PackedWeight& weight, std::vector<Expr> logical);
 
-// The packing for all graphs of a module. The same weight name must mean the same tensor everywhere (GM_CHECK).
+// The packing for all graphs of a module. The same weight name must mean the same tensor everywhere
+// (GM_CHECK).
 Result<Packing> pack_weights(const std::vector<const Graph*>& graphs);
 
 }  // namespace gm

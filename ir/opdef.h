@@ -1,7 +1,8 @@
-// The interface by which an op is declared, once, in one file of ops/defs/. From a declaration follow shape inference,
-// the verifier's checks, the reference in f32 and f64, FLOPs and bytes, what fusion may do with the op, its L2 lowering and
-// its page in the IR reference. Structured ops (pointwise, view, row reduction, contraction) give index maps and scalar
-// bodies and nothing else; kernel-like ops give a reference and an L2 lowering of their own.
+// The interface by which an op is declared, once, in one file of ops/defs/. From a declaration
+// follow shape inference, the verifier's checks, the reference in f32 and f64, FLOPs and bytes,
+// what fusion may do with the op, its L2 lowering and its page in the IR reference. Structured ops
+// (pointwise, view, row reduction, contraction) give index maps and scalar bodies and nothing else;
+// kernel-like ops give a reference and an L2 lowering of their own.
 #pragma once
 
 #include <functional>
@@ -16,14 +17,17 @@
 
 namespace gm {
 
-// Attributes and types of one op instance, for inference, costs and bodies. Missing attributes read as their default.
+// Attributes and types of one op instance, for inference, costs and bodies. Missing attributes read
+// as their default.
 class OpInstance {
  public:
-  OpInstance(const struct OpDef& def, std::span<const TensorType> inputs, const Attrs& attrs) : def_(&def), inputs_(inputs), attrs_(&attrs) {}
+  OpInstance(const struct OpDef& def, std::span<const TensorType> inputs, const Attrs& attrs)
+      : def_(&def), inputs_(inputs), attrs_(&attrs) {}
   const OpDef& def() const { return *def_; }
   size_t input_count() const { return inputs_.size(); }
   const TensorType& input(size_t i) const { return inputs_[i]; }
-  // The attribute or its default; GM_CHECK if it is not declared or of another type (the verifier has looked before).
+  // The attribute or its default; GM_CHECK if it is not declared or of another type (the verifier
+  // has looked before).
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
@@ -39,8 +43,10 @@ class OpInstance {
 
 enum class OpClass : uint8_t { pointwise, view, row_reduction, contraction, kernel_like };
 
-// How a contraction's weight is best stored, chosen once for all uses of the weight (compiler/passes/pack_weights).
-//   dense: as it is · panels [..., N, K] -> [..., ceildiv(N, 32), K, 32], zero-filled · transposed [A, B] -> [B, A]
+// How a contraction's weight is best stored, chosen once for all uses of the weight
+// (compiler/passes/pack_weights).
+//   dense: as it is · panels [..., N, K] -> [..., ceildiv(N, 32), K, 32], zero-filled · transposed
+//   [A, B] -> [B, A]
 enum class WeightLayout : uint8_t { dense, panels, transposed };
 inline constexpr int64_t kPanelWidth = 32;
 
@@ -50,23 +56,24 @@ struct OperandDef {
   enum class Kind : uint8_t { floating, integer, state, any } kind = Kind::floating;
   bool optional = false;  // trailing operands only
   WeightLayout layout = WeightLayout::dense;
-  // Kernel-like ops: the lowering reads this operand only through LoweringContext::read, whole rows at a time, so that
-  // pointwise and row-reduction producers may be computed in place of the load.
+  // Kernel-like ops: the lowering reads this operand only through LoweringContext::read, whole rows
+  // at a time, so that pointwise and row-reduction producers may be computed in place of the load.
   bool takes_prologue = false;
 };
 
 struct ResultDef {
   std::string name;
   std::string doc;
-  bool state = false;         // the next version of the state operand `state_operand`
+  bool state = false;  // the next version of the state operand `state_operand`
   int state_operand = -1;
-  bool takes_epilogue = false;  // kernel-like: written only through LoweringContext::write, each element once
+  bool takes_epilogue =
+      false;  // kernel-like: written only through LoweringContext::write, each element once
 };
 
 struct AttrDef {
   std::string name;
   std::string doc;
-  Attr default_value;     // also fixes the type
+  Attr default_value;  // also fixes the type
   bool required = false;
 };
 
@@ -88,17 +95,21 @@ class BlockBuilder {
 
   // Each returns a handle to read the tile by: tile_at(name, {indices}).
   std::string tile(std::string_view base, std::vector<Axis> axes, Expr value);
-  std::string reduce(std::string_view base, std::vector<Axis> axes, Axis over, ReduceOp op, ReduceOrder order, Expr a, Expr b = {});
-  void update(const std::string& tile, std::vector<Axis> axes, std::vector<Expr> indices, Expr value);
+  std::string reduce(std::string_view base, std::vector<Axis> axes, Axis over, ReduceOp op,
+                     ReduceOrder order, Expr a, Expr b = {});
+  void update(const std::string& tile, std::vector<Axis> axes, std::vector<Expr> indices,
+              Expr value);
   void store(std::string buffer, std::vector<Axis> axes, std::vector<Expr> indices, Expr value);
-  // Binds a loaded index to a symbol: its value is within [lo, hi] (inclusive), which the verifier proves.
+  // Binds a loaded index to a symbol: its value is within [lo, hi] (inclusive), which the verifier
+  // proves.
   SymExpr let(std::string_view base, SymExpr lo, SymExpr hi, Expr value);
   void loop(std::string_view base, Expr lo, Expr hi, const std::function<void(SymExpr)>& body);
   void when(Expr condition, const std::function<void()>& body);
 
   Block take();
 
-  // The extent of an axis made by axis(): such a name varies within one statement, all other symbols do not.
+  // The extent of an axis made by axis(): such a name varies within one statement, all other
+  // symbols do not.
   const SymExpr* axis_extent(std::string_view name) const;
   // The block that is open now; is_open() tells whether what was defined there can still be read.
   uint32_t scope() const { return open_.back(); }
@@ -117,58 +128,69 @@ Expr at(const std::string& tile, std::vector<Expr> indices, ScalarType type = Sc
 // What a kernel-like lowering writes its part(s) with.
 class LoweringContext : public ReadContext {
  public:
-  // One part of the kernel: `body` gets one index expression a grid axis. Called once or several times.
+  // One part of the kernel: `body` gets one index expression a grid axis. Called once or several
+  // times.
   virtual void part(std::string_view name, std::vector<std::pair<std::string, SymExpr>> grid,
                     const std::function<void(BlockBuilder&, std::span<const Expr>)>& body) = 0;
-  // Stores result[indices] = value for all axes (and whatever pointwise epilogue was fused behind it).
-  virtual void write(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices, Expr value) = 0;
+  // Stores result[indices] = value for all axes (and whatever pointwise epilogue was fused behind
+  // it).
+  virtual void write(BlockBuilder& b, size_t result, std::vector<Axis> axes,
+                     std::vector<Expr> indices, Expr value) = 0;
   // State operands are read and written in place, by the result's own buffer.
   virtual Expr read_state(size_t operand, std::vector<Expr> indices) = 0;
-  virtual void write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices, Expr value) = 0;
+  virtual void write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes,
+                           std::vector<Expr> indices, Expr value) = 0;
 };
 
-// A tensor of the reference evaluator. T is float (every value rounded to its dtype) or double (no rounding at all).
+// A tensor of the reference evaluator. T is float (every value rounded to its dtype) or double (no
+// rounding at all).
 template <class T>
 struct RefTensor {
   std::vector<int64_t> shape;
-  std::vector<T> data;         // floats
-  std::vector<int64_t> ints;   // integers, then data is empty
+  std::vector<T> data;        // floats
+  std::vector<int64_t> ints;  // integers, then data is empty
 };
 template <class T>
 struct RefCall {
   const OpInstance& op;
   std::span<const RefTensor<T>* const> inputs;
-  std::span<RefTensor<T>> outputs;      // shapes set, zero-filled; state outputs hold a copy of their state operand
-  std::function<T(size_t result, T)> round;  // to the dtype of that result (the identity for double)
-  std::function<T(DType, T)> round_to;       // interior roundings (the identity for double)
+  std::span<RefTensor<T>>
+      outputs;  // shapes set, zero-filled; state outputs hold a copy of their state operand
+  std::function<T(size_t result, T)>
+      round;                            // to the dtype of that result (the identity for double)
+  std::function<T(DType, T)> round_to;  // interior roundings (the identity for double)
 };
 
 struct OpDef {
   std::string name;
-  std::string doc;    // what it computes, with the source of the formula
+  std::string doc;  // what it computes, with the source of the formula
   OpClass op_class{};
   std::vector<OperandDef> operands;
   std::vector<ResultDef> results;
   std::vector<AttrDef> attrs;
 
-  // Result types. Operand kinds, count and attribute names/types were checked. The error's message only; the caller adds
-  // op, place and code.
+  // Result types. Operand kinds, count and attribute names/types were checked. The error's message
+  // only; the caller adds op, place and code.
   std::function<std::expected<std::vector<TensorType>, std::string>(const OpInstance&)> infer;
 
   // pointwise, view: element `indices` of the result, before the rounding to its dtype.
   std::function<Expr(ReadContext&, std::span<const Expr> indices)> element;
 
-  // row_reduction: reductions over the last axis of operand 0, in order (a later one may use the earlier ones' values),
-  // then element() through row_element(). `row` is the result index without the last axis.
+  // row_reduction: reductions over the last axis of operand 0, in order (a later one may use the
+  // earlier ones' values), then element() through row_element(). `row` is the result index without
+  // the last axis.
   struct RowReduce {
     ReduceOp op;
-    std::function<Expr(ReadContext&, std::span<const Expr> row, Expr k, std::span<const Expr> earlier)> value;
+    std::function<Expr(ReadContext&, std::span<const Expr> row, Expr k,
+                       std::span<const Expr> earlier)>
+        value;
   };
   std::vector<RowReduce> reductions;
-  std::function<Expr(ReadContext&, std::span<const Expr> indices, std::span<const Expr> reduced)> row_element;
+  std::function<Expr(ReadContext&, std::span<const Expr> indices, std::span<const Expr> reduced)>
+      row_element;
 
-  // contraction: result[row..., n] = sum over k of a(row, k) * w(row, n, k). Operand 0 is a, operand 1 the weight. The maps
-  // give the operands' indices; `extent_k` the reduced extent.
+  // contraction: result[row..., n] = sum over k of a(row, k) * w(row, n, k). Operand 0 is a,
+  // operand 1 the weight. The maps give the operands' indices; `extent_k` the reduced extent.
   std::function<std::vector<Expr>(ReadContext&, std::span<const Expr> row, Expr k)> a_index;
   std::function<std::vector<Expr>(ReadContext&, std::span<const Expr> row, Expr n, Expr k)> w_index;
   std::function<SymExpr(const OpInstance&)> extent_k;
@@ -200,8 +222,9 @@ class OpTable {
   std::vector<OpDef> defs_;
 };
 
-// Checks operand count and kinds and attribute names and types, then infers. Errors: 20xx at `where`.
-Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> inputs, const Attrs& attrs,
-                                            const Location& where);
+// Checks operand count and kinds and attribute names and types, then infers. Errors: 20xx at
+// `where`.
+Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> inputs,
+                                            const Attrs& attrs, const Location& where);
 
 }  // namespace gm

@@ -9,10 +9,14 @@ namespace gm {
 
 std::string_view to_string(Role role) {
   switch (role) {
-    case Role::anchor: return "anchor";
-    case Role::prologue: return "prologue";
-    case Role::epilogue: return "epilogue";
-    case Role::member: return "member";
+    case Role::anchor:
+      return "anchor";
+    case Role::prologue:
+      return "prologue";
+    case Role::epilogue:
+      return "epilogue";
+    case Role::member:
+      return "member";
   }
   GM_CHECK(false, "role {}", static_cast<int>(role));
 }
@@ -26,7 +30,8 @@ std::string reason_name(Reason reason) { return fmt::format("F{}", static_cast<i
 std::string_view reason_summary(Reason reason) {
   switch (reason) {
 #define GM_REASON(number, name, summary) \
-  case Reason::name: return summary;
+  case Reason::name:                     \
+    return summary;
 #include "ir/reasons.def"
 #undef GM_REASON
   }
@@ -36,7 +41,8 @@ std::string_view reason_summary(Reason reason) {
 std::string_view reason_label(Reason reason) {
   switch (reason) {
 #define GM_REASON(number, name, summary) \
-  case Reason::name: return #name;
+  case Reason::name:                     \
+    return #name;
 #include "ir/reasons.def"
 #undef GM_REASON
   }
@@ -108,7 +114,8 @@ Result<> verify_partition(const Graph& graph, const Regions& regions) {
   return {};
 }
 
-// Dependence order implies convexity: if each region only needs regions listed before it, no path leaves one and returns.
+// Dependence order implies convexity: if each region only needs regions listed before it, no path
+// leaves one and returns.
 Result<> verify_order(const Graph& graph, const Regions& regions) {
   const std::vector<int> region_of = regions.region_of(graph);
   for (size_t r = 0; r < regions.regions.size(); ++r) {

@@ -7,7 +7,9 @@
 namespace gm {
 namespace {
 
-const std::string& op_name(const Graph& graph, OpId op) { return graph.value(graph.op(op).outputs[0]).name; }
+const std::string& op_name(const Graph& graph, OpId op) {
+  return graph.value(graph.op(op).outputs[0]).name;
+}
 
 constexpr std::pair<Reason, std::string_view> kReasons[] = {
 #define GM_REASON(number, name, summary) {Reason::name, #name},
@@ -42,7 +44,8 @@ class Parser {
     const Location where = tokens_.location();
     GM_ASSIGN(const std::string name, tokens_.expect_value_name("a value of the graph, as %x"));
     if (const auto found = graph_.find_value(name)) return *found;
-    return err(Code::ir_name, where, "name a value of the graph above", "the graph has no value %{}", name);
+    return err(Code::ir_name, where, "name a value of the graph above",
+               "the graph has no value %{}", name);
   }
 
   Result<OpId> op() {
@@ -50,7 +53,8 @@ class Parser {
     GM_ASSIGN(const ValueId id, value());
     const Op* producer = graph_.producer(id);
     if (producer == nullptr) {
-      return err(Code::ir_name, where, "name a result of an op", "no op computes %{}", graph_.value(id).name);
+      return err(Code::ir_name, where, "name a result of an op", "no op computes %{}",
+                 graph_.value(id).name);
     }
     return producer->id;
   }
@@ -67,7 +71,9 @@ class Parser {
       for (Role r : {Role::anchor, Role::prologue, Role::epilogue, Role::member}) {
         if (to_string(r) == word) role = r;
       }
-      if (!role) return err(Code::ir_syntax, where, "write anchor, prologue, epilogue or member", "'{}' is no role", word);
+      if (!role)
+        return err(Code::ir_syntax, where, "write anchor, prologue, epilogue or member",
+                   "'{}' is no role", word);
       GM_ASSIGN(const OpId id, op());
       region.members.push_back({id, *role});
     } while (tokens_.accept(","));
@@ -86,15 +92,23 @@ class Parser {
   }
 
   Result<> decision(Verdict verdict) {
-    Decision d{.id = static_cast<uint32_t>(regions_.ledger.size()), .rule = "", .verdict = verdict, .reason = {}, .detail = "", .ops = {}, .value = {}};
+    Decision d{.id = static_cast<uint32_t>(regions_.ledger.size()),
+               .rule = "",
+               .verdict = verdict,
+               .reason = {},
+               .detail = "",
+               .ops = {},
+               .value = {}};
     if (!tokens_.accept("?")) {  // found by no rule
       GM_ASSIGN(d.rule, rule());
     }
     const Location where = tokens_.location();
     GM_ASSIGN(const std::string reason, tokens_.expect_identifier("a reason"));
-    const auto known = std::ranges::find(kReasons, reason, &std::pair<Reason, std::string_view>::second);
+    const auto known =
+        std::ranges::find(kReasons, reason, &std::pair<Reason, std::string_view>::second);
     if (known == std::end(kReasons)) {
-      return err(Code::ir_name, where, "use a reason of ir/reasons.def", "'{}' is no reason", reason);
+      return err(Code::ir_name, where, "use a reason of ir/reasons.def", "'{}' is no reason",
+                 reason);
     }
     d.reason = known->first;
     GM_ASSIGN(d.detail, tokens_.expect_string("the reason in words"));
@@ -123,14 +137,18 @@ std::string print_regions(const Graph& graph, const Regions& regions) {
   for (const Region& region : regions.regions) {
     std::string members;
     for (const Member& m : region.members) {
-      members += fmt::format("{}{} %{}", members.empty() ? "" : ", ", to_string(m.role), op_name(graph, m.op));
+      members += fmt::format("{}{} %{}", members.empty() ? "" : ", ", to_string(m.role),
+                             op_name(graph, m.op));
     }
-    text += fmt::format("  region {} {} {{ {} }}\n", quote(region.name), region.implementation, members);
+    text += fmt::format("  region {} {} {{ {} }}\n", quote(region.name), region.implementation,
+                        members);
   }
   for (const Decision& d : regions.ledger) {
     std::string ops;
     for (OpId op : d.ops) ops += fmt::format("{}%{}", ops.empty() ? "" : ", ", op_name(graph, op));
-    text += fmt::format("  {} {} {} {} {{ {} }}", to_string(d.verdict), d.rule.empty() ? "?" : d.rule, reason_label(d.reason), quote(d.detail), ops);
+    text +=
+        fmt::format("  {} {} {} {} {{ {} }}", to_string(d.verdict), d.rule.empty() ? "?" : d.rule,
+                    reason_label(d.reason), quote(d.detail), ops);
     if (d.value) text += fmt::format(" on %{}", graph.value(*d.value).name);
     text += "\n";
   }

@@ -45,7 +45,8 @@ class ThreadPool {
   void work(int thread);
   bool take_share(uint32_t epoch, int thread);
 
-  // The job. Written only while no share is taken and not done, so whoever holds a share may read it.
+  // The job. Written only while no share is taken and not done, so whoever holds a share may read
+  // it.
   int64_t items_ = 0;
   int64_t shares_ = 0;
   void* context_ = nullptr;

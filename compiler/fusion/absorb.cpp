@@ -9,9 +9,12 @@ bool takes_prologue(const Partition& p, const Partition::Use& use) {
   switch (def.op_class) {
     case OpClass::pointwise:
     case OpClass::view:
-    case OpClass::row_reduction: return true;
-    case OpClass::contraction: return use.operand == 0;
-    case OpClass::kernel_like: return use.operand < def.operands.size() && def.operands[use.operand].takes_prologue;
+    case OpClass::row_reduction:
+      return true;
+    case OpClass::contraction:
+      return use.operand == 0;
+    case OpClass::kernel_like:
+      return use.operand < def.operands.size() && def.operands[use.operand].takes_prologue;
   }
   GM_CHECK(false, "op class of {}", def.name);
 }
@@ -21,7 +24,8 @@ std::vector<ValueId> values_used_outside(const Partition& p, int group) {
   for (OpId id : p.members(group)) {
     for (ValueId output : p.graph().op(id).outputs) {
       const auto uses = p.uses(output);
-      const bool outside = std::ranges::any_of(uses, [&](const Partition::Use& use) { return p.group_of(use.op) != group; });
+      const bool outside = std::ranges::any_of(
+          uses, [&](const Partition::Use& use) { return p.group_of(use.op) != group; });
       if (outside || p.visible(output)) values.push_back(output);
     }
   }
@@ -44,7 +48,8 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
   auto refuse = [&](Reason reason, const std::string& detail, int user_group) {
     for (ValueId value : values_used_outside(p, group)) {
       for (const Partition::Use& use : p.uses(value)) {
-        if (p.group_of(use.op) == user_group) p.refuse(rule, graph.producer(value)->id, use.op, reason, detail);
+        if (p.group_of(use.op) == user_group)
+          p.refuse(rule, graph.producer(value)->id, use.op, reason, detail);
       }
     }
     return false;
@@ -53,15 +58,21 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
   if (!multi_output && (visible || users.size() > 1)) {
     for (int user : users) {
       refuse(Reason::output_visible,
-             visible ? "the value leaves the graph" : fmt::format("{} kernels read it; each would compute it again", users.size()), user);
+             visible ? "the value leaves the graph"
+                     : fmt::format("{} kernels read it; each would compute it again", users.size()),
+             user);
     }
     return false;
   }
   for (int user : users) {
-    const auto blocked = std::ranges::find_if(uses, [&](const Partition::Use& use) { return p.group_of(use.op) == user && !takes_prologue(p, use); });
+    const auto blocked = std::ranges::find_if(uses, [&](const Partition::Use& use) {
+      return p.group_of(use.op) == user && !takes_prologue(p, use);
+    });
     if (blocked != uses.end()) {
       const Op& op = graph.op(blocked->op);
-      refuse(Reason::slot_not_supported, fmt::format("{} has no place for a prologue at operand {}", op.kind, blocked->operand), user);
+      refuse(Reason::slot_not_supported,
+             fmt::format("{} has no place for a prologue at operand {}", op.kind, blocked->operand),
+             user);
       continue;
     }
     if (!p.can_merge({group, user})) {
@@ -71,8 +82,10 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
     const ValueId value = values_used_outside(p, group).front();
     const bool kept = users.size() > 1 || visible;
     p.merge(rule, {group, user}, kept ? Reason::saves_launch : Reason::saves_traffic,
-            kept ? fmt::format("%{} is computed where it is used and kept as a second output", graph.value(value).name)
-                 : fmt::format("%{} {} never leaves the kernel", graph.value(value).name, graph.value(value).type.to_string()),
+            kept ? fmt::format("%{} is computed where it is used and kept as a second output",
+                               graph.value(value).name)
+                 : fmt::format("%{} {} never leaves the kernel", graph.value(value).name,
+                               graph.value(value).type.to_string()),
             value);
     return true;
   }

@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char* kRule = "elementwise-chain";
 
-bool pointwise(const Partition& p, OpId op) { return p.def(p.graph().op(op)).op_class == OpClass::pointwise; }
+bool pointwise(const Partition& p, OpId op) {
+  return p.def(p.graph().op(op)).op_class == OpClass::pointwise;
+}
 
 // The type at whose elements the group stores what follows its anchor; nothing without an anchor.
 const TensorType* anchor_type(const Partition& p, int group, ValueId edge) {
@@ -25,16 +27,20 @@ const TensorType* anchor_type(const Partition& p, int group, ValueId edge) {
 }
 
 // Why `op` cannot follow the producer of `edge` in its group; nothing if it can.
-std::optional<std::pair<Reason, std::string>> obstacle(const Partition& p, const Op& op, ValueId edge) {
+std::optional<std::pair<Reason, std::string>> obstacle(const Partition& p, const Op& op,
+                                                       ValueId edge) {
   const Graph& graph = p.graph();
   const Op& producer = *graph.producer(edge);
   const int group = p.group_of(producer.id);
   const OpDef& def = p.def(producer);
   if (def.op_class == OpClass::kernel_like) {
     const ResultDef& result = def.results[static_cast<size_t>(graph.value(edge).result_index)];
-    if (!result.takes_epilogue) return {{Reason::slot_not_supported, fmt::format("{} has no place for an epilogue behind '{}'", def.name, result.name)}};
+    if (!result.takes_epilogue)
+      return {{Reason::slot_not_supported,
+               fmt::format("{} has no place for an epilogue behind '{}'", def.name, result.name)}};
   }
-  // Every operand that the group computes from its anchor must be at hand at the very elements that are stored.
+  // Every operand that the group computes from its anchor must be at hand at the very elements that
+  // are stored.
   for (ValueId input : op.inputs) {
     const ValueId base = view_base(graph, input);
     const Op* from = graph.producer(base);
@@ -42,16 +48,21 @@ std::optional<std::pair<Reason, std::string>> obstacle(const Partition& p, const
     const TensorType* stored = anchor_type(p, group, base);
     if (stored == nullptr) {
       if (base != input || graph.value(input).type.shape != graph.value(op.outputs[0]).type.shape) {
-        return {{Reason::index_maps_differ, fmt::format("{} reads %{} at other elements than it writes", op.kind, graph.value(input).name)}};
+        return {
+            {Reason::index_maps_differ, fmt::format("{} reads %{} at other elements than it writes",
+                                                    op.kind, graph.value(input).name)}};
       }
       continue;
     }
     if (base != input) {
-      return {{Reason::index_maps_differ, fmt::format("{} reads %{} through a view", op.kind, graph.value(base).name)}};
+      return {{Reason::index_maps_differ,
+               fmt::format("{} reads %{} through a view", op.kind, graph.value(base).name)}};
     }
     const TensorType& mine = graph.value(op.outputs[0]).type;
     if (mine.shape != stored->shape || graph.value(input).type.shape != stored->shape) {
-      return {{Reason::index_maps_differ, fmt::format("%{} is {}, the kernel stores {}", graph.value(op.outputs[0]).name, mine.to_string(), stored->to_string())}};
+      return {{Reason::index_maps_differ,
+               fmt::format("%{} is {}, the kernel stores {}", graph.value(op.outputs[0]).name,
+                           mine.to_string(), stored->to_string())}};
     }
   }
   return {};
@@ -76,17 +87,23 @@ void join_producer(Partition& p, const Op& op) {
       continue;
     }
     if (p.has_anchor(theirs) && p.has_anchor(mine)) {
-      p.refuse(kRule, producer.id, op.id, Reason::slot_not_supported, fmt::format("{} already follows another kernel's anchor", op.kind));
+      p.refuse(kRule, producer.id, op.id, Reason::slot_not_supported,
+               fmt::format("{} already follows another kernel's anchor", op.kind));
       continue;
     }
     if (!p.can_merge({theirs, mine})) {
-      p.refuse(kRule, producer.id, op.id, Reason::cycle, "the fused region would wait for its own result");
+      p.refuse(kRule, producer.id, op.id, Reason::cycle,
+               "the fused region would wait for its own result");
       continue;
     }
     const auto uses = p.uses(edge);
-    const bool last = !p.visible(edge) && std::ranges::all_of(uses, [&](const Partition::Use& use) { return use.op == op.id || p.group_of(use.op) == theirs; });
+    const bool last = !p.visible(edge) && std::ranges::all_of(uses, [&](const Partition::Use& use) {
+      return use.op == op.id || p.group_of(use.op) == theirs;
+    });
     p.merge(kRule, {theirs, mine}, last ? Reason::saves_traffic : Reason::saves_launch,
-            fmt::format("{} runs on %{} before it is stored{}", op.kind, graph.value(edge).name, last ? ", which then needs no memory" : ""), edge);
+            fmt::format("{} runs on %{} before it is stored{}", op.kind, graph.value(edge).name,
+                        last ? ", which then needs no memory" : ""),
+            edge);
   }
 }
 
@@ -96,10 +113,13 @@ void fuse_elementwise_chains(Partition& p) {
   for (const Op& op : p.graph().ops()) {
     if (pointwise(p, op.id)) join_producer(p, op);
   }
-  // What is left in front of an anchor or a chain: from the last op to the first, so that whole chains move together.
+  // What is left in front of an anchor or a chain: from the last op to the first, so that whole
+  // chains move together.
   for (const Op& op : std::ranges::reverse_view(p.graph().ops())) {
     const int group = p.group_of(op.id);
-    if (group < 0 || p.has_anchor(group) || !std::ranges::all_of(p.members(group), [&](OpId m) { return pointwise(p, m); })) continue;
+    if (group < 0 || p.has_anchor(group) ||
+        !std::ranges::all_of(p.members(group), [&](OpId m) { return pointwise(p, m); }))
+      continue;
     absorb_into_users(p, group, kRule, false);
   }
 }

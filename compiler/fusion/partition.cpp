@@ -6,7 +6,10 @@
 namespace gm {
 
 Partition::Partition(const Graph& graph)
-    : graph_(graph), group_(graph.ops().size(), -1), members_(graph.ops().size()), successors_(graph.ops().size()) {
+    : graph_(graph),
+      group_(graph.ops().size(), -1),
+      members_(graph.ops().size()),
+      successors_(graph.ops().size()) {
   for (const Op& op : graph.ops()) {
     const uint32_t i = index_of(op.id);
     if (!is_view(graph, op)) {
@@ -50,7 +53,8 @@ std::vector<Partition::Use> Partition::uses(ValueId value) const {
     }
   }
   std::ranges::sort(result, [](const Use& a, const Use& b) {
-    return std::tuple(a.op, a.operand, a.through_view) < std::tuple(b.op, b.operand, b.through_view);
+    return std::tuple(a.op, a.operand, a.through_view) <
+           std::tuple(b.op, b.operand, b.through_view);
   });
   return result;
 }
@@ -64,8 +68,10 @@ bool Partition::visible(ValueId value) const {
 }
 
 bool Partition::can_merge(const std::set<int>& groups) const {
-  // A path of views alone from one merged group to another is an edge inside; a path through another group's op is not.
-  std::vector<bool> seen_inside(graph_.ops().size(), false), seen_outside(graph_.ops().size(), false);
+  // A path of views alone from one merged group to another is an edge inside; a path through
+  // another group's op is not.
+  std::vector<bool> seen_inside(graph_.ops().size(), false),
+      seen_outside(graph_.ops().size(), false);
   std::vector<bool> seen_group(graph_.ops().size(), false);
   std::vector<std::pair<uint32_t, bool>> stack;
   auto push = [&](uint32_t op, bool outside) {
@@ -102,8 +108,8 @@ bool Partition::can_merge(const std::set<int>& groups) const {
   return true;
 }
 
-void Partition::merge(std::string rule, const std::set<int>& groups, Reason reason, std::string detail,
-                      std::optional<ValueId> value) {
+void Partition::merge(std::string rule, const std::set<int>& groups, Reason reason,
+                      std::string detail, std::optional<ValueId> value) {
   const int target = *groups.begin();
   std::vector<OpId> all;
   for (int group : groups) all.insert(all.end(), members(group).begin(), members(group).end());
@@ -111,11 +117,17 @@ void Partition::merge(std::string rule, const std::set<int>& groups, Reason reas
   for (int group : groups) members_[static_cast<size_t>(group)].clear();
   for (OpId op : all) group_[index_of(op)] = target;
   members_[static_cast<size_t>(target)] = all;
-  accepted_.push_back({.id = static_cast<uint32_t>(accepted_.size()), .rule = std::move(rule), .verdict = Verdict::accepted,
-                       .reason = reason, .detail = std::move(detail), .ops = std::move(all), .value = value});
+  accepted_.push_back({.id = static_cast<uint32_t>(accepted_.size()),
+                       .rule = std::move(rule),
+                       .verdict = Verdict::accepted,
+                       .reason = reason,
+                       .detail = std::move(detail),
+                       .ops = std::move(all),
+                       .value = value});
 }
 
-void Partition::refuse(std::string rule, OpId producer, OpId user, Reason reason, std::string detail) {
+void Partition::refuse(std::string rule, OpId producer, OpId user, Reason reason,
+                       std::string detail) {
   refused_[{index_of(producer), index_of(user)}] = {std::move(rule), reason, std::move(detail)};
 }
 
@@ -125,7 +137,8 @@ bool Partition::depends_on_anchor(OpId id, int group) const {
   if (c == OpClass::contraction || c == OpClass::kernel_like) return group_of(id) == group;
   return std::ranges::any_of(op.inputs, [&](ValueId input) {
     const Op* producer = graph_.producer(view_base(graph_, input));
-    return producer != nullptr && group_of(producer->id) == group && depends_on_anchor(producer->id, group);
+    return producer != nullptr && group_of(producer->id) == group &&
+           depends_on_anchor(producer->id, group);
   });
 }
 
@@ -137,9 +150,10 @@ Region Partition::make_region(int group) const {
     const Op& op = graph_.op(id);
     const OpClass c = def(op).op_class;
     const bool anchor = c == OpClass::contraction || c == OpClass::kernel_like;
-    const Role role = anchor      ? Role::anchor
-                      : !anchored ? Role::member
-                                  : (depends_on_anchor(id, group) ? Role::epilogue : Role::prologue);
+    const Role role = anchor ? Role::anchor
+                      : !anchored
+                          ? Role::member
+                          : (depends_on_anchor(id, group) ? Role::epilogue : Role::prologue);
     if (anchor && anchors++ == 0) region.name = op.where;
     region.members.push_back({id, role});
   }
@@ -149,9 +163,11 @@ Region Partition::make_region(int group) const {
 }
 
 Regions Partition::finish(
-    const std::function<std::pair<Reason, std::string>(const Partition&, OpId, const Use&)>& classify) && {
+    const std::function<std::pair<Reason, std::string>(const Partition&, OpId, const Use&)>&
+        classify) && {
   Regions result;
-  // Kahn's order over groups, the smallest op first among those that are ready. Views pass their waiting on.
+  // Kahn's order over groups, the smallest op first among those that are ready. Views pass their
+  // waiting on.
   std::vector<std::set<int>> waits(graph_.ops().size());
   std::map<int, std::set<int>> next;
   std::map<int, int> missing;
@@ -183,7 +199,8 @@ Regions Partition::finish(
       if (--missing[to] == 0) ready.push(to);
     }
   }
-  GM_CHECK(result.regions.size() == groups, "{} of {} groups wait for each other", groups - result.regions.size(), groups);
+  GM_CHECK(result.regions.size() == groups, "{} of {} groups wait for each other",
+           groups - result.regions.size(), groups);
 
   result.ledger = std::move(accepted_);
   for (const Op& op : graph_.ops()) {
@@ -193,8 +210,13 @@ Regions Partition::finish(
       for (const Use& use : uses(output)) {
         if (group_of(use.op) == group_of(op.id) || !done.insert(use.op).second) continue;
         const auto refusal = refused_.find({index_of(op.id), index_of(use.op)});
-        Decision d{.id = static_cast<uint32_t>(result.ledger.size()), .rule = "", .verdict = Verdict::rejected, .reason = {}, .detail = "",
-                   .ops = {op.id, use.op}, .value = output};
+        Decision d{.id = static_cast<uint32_t>(result.ledger.size()),
+                   .rule = "",
+                   .verdict = Verdict::rejected,
+                   .reason = {},
+                   .detail = "",
+                   .ops = {op.id, use.op},
+                   .value = output};
         if (refusal != refused_.end()) {
           d.rule = refusal->second.rule;
           d.reason = refusal->second.reason;
@@ -211,8 +233,13 @@ Regions Partition::finish(
   for (const auto& [pair, refusal] : refused_) {
     if (group_[pair.first] == group_[pair.second]) continue;
     const OpId first{std::min(pair.first, pair.second)}, second{std::max(pair.first, pair.second)};
-    result.ledger.push_back({.id = static_cast<uint32_t>(result.ledger.size()), .rule = refusal.rule, .verdict = Verdict::rejected,
-                             .reason = refusal.reason, .detail = refusal.detail, .ops = {first, second}, .value = {}});
+    result.ledger.push_back({.id = static_cast<uint32_t>(result.ledger.size()),
+                             .rule = refusal.rule,
+                             .verdict = Verdict::rejected,
+                             .reason = refusal.reason,
+                             .detail = refusal.detail,
+                             .ops = {first, second},
+                             .value = {}});
   }
   return result;
 }

@@ -1,5 +1,6 @@
-// The ops of a graph in groups that are to become one kernel each, and the ledger of how they came together. Rules
-// propose; the partition says whether a merge keeps the groups free of cycles, does it and writes it down.
+// The ops of a graph in groups that are to become one kernel each, and the ledger of how they came
+// together. Rules propose; the partition says whether a merge keeps the groups free of cycles, does
+// it and writes it down.
 #pragma once
 
 #include <map>
@@ -23,7 +24,8 @@ class Partition {
   // A contraction or kernel-like op is in it.
   bool has_anchor(int group) const;
 
-  // The ops (not views) that use a value, also through views; ascending, each once. `operands` of the last op in the chain.
+  // The ops (not views) that use a value, also through views; ascending, each once. `operands` of
+  // the last op in the chain.
   struct Use {
     OpId op;
     size_t operand;
@@ -36,12 +38,16 @@ class Partition {
   // No path leads from one of the groups through others back into one of them.
   bool can_merge(const std::set<int>& groups) const;
   // Merges and records the decision.
-  void merge(std::string rule, const std::set<int>& groups, Reason reason, std::string detail, std::optional<ValueId> value);
-  // Remembers why the edge from `producer` to `user` stays a border; the last word before the end counts.
+  void merge(std::string rule, const std::set<int>& groups, Reason reason, std::string detail,
+             std::optional<ValueId> value);
+  // Remembers why the edge from `producer` to `user` stays a border; the last word before the end
+  // counts.
   void refuse(std::string rule, OpId producer, OpId user, Reason reason, std::string detail);
 
-  // Regions in dependence order; the ledger ends with one rejected record for each edge between two regions.
-  Regions finish(const std::function<std::pair<Reason, std::string>(const Partition&, OpId, const Use&)>& classify) &&;
+  // Regions in dependence order; the ledger ends with one rejected record for each edge between two
+  // regions.
+  Regions finish(const std::function<std::pair<Reason, std::string>(const Partition&, OpId,
+                                                                    const Use&)>& classify) &&;
 
  private:
   Region make_region(int group) const;
@@ -50,7 +56,8 @@ class Partition {
   const Graph& graph_;
   std::vector<int> group_;
   std::vector<std::vector<OpId>> members_;
-  std::vector<std::vector<uint32_t>> successors_;  // op to op, with reads of a state version before its write
+  std::vector<std::vector<uint32_t>>
+      successors_;  // op to op, with reads of a state version before its write
   std::vector<Decision> accepted_;
   struct Refusal {
     std::string rule;

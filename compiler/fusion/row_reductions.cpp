@@ -10,7 +10,9 @@ namespace {
 constexpr const char* kRule = "row-reduction-chain";
 
 bool reduces_rows(const Partition& p, int group) {
-  return std::ranges::any_of(p.members(group), [&](OpId op) { return p.def(p.graph().op(op)).op_class == OpClass::row_reduction; });
+  return std::ranges::any_of(p.members(group), [&](OpId op) {
+    return p.def(p.graph().op(op)).op_class == OpClass::row_reduction;
+  });
 }
 
 }  // namespace

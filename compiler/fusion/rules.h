@@ -1,5 +1,6 @@
-// The fusion rules. Each looks at roles and index maps only, never at the name of an op or a layer, and tells the
-// partition what to merge, or why not. They run in the order of kFusionRules; what is legal is fused.
+// The fusion rules. Each looks at roles and index maps only, never at the name of an op or a layer,
+// and tells the partition what to merge, or why not. They run in the order of kFusionRules; what is
+// legal is fused.
 #pragma once
 
 #include <span>
@@ -19,12 +20,14 @@ struct FusionRule {
 //   %k = linear(%h, %wk)          ->        reading one stack of panels
 void fuse_sibling_contractions(Partition& partition);
 
-//   %m = linear(%y, %w)                     one region {m, x1}: x1 is stored where m would have been
-//   %x1 = add(%x, %m)             ->        (and a chain in front of a load becomes part of the load)
+//   %m = linear(%y, %w)                     one region {m, x1}: x1 is stored where m would have
+//   been %x1 = add(%x, %m)             ->        (and a chain in front of a load becomes part of
+//   the load)
 void fuse_elementwise_chains(Partition& partition);
 
-//   %h = rms_norm(%x, %w)                   one region {h, q}: each work item normalises the rows it multiplies;
-//   %q = linear(%h, %wq)          ->        if others read %h too, it becomes a second output
+//   %h = rms_norm(%x, %w)                   one region {h, q}: each work item normalises the rows
+//   it multiplies; %q = linear(%h, %wq)          ->        if others read %h too, it becomes a
+//   second output
 void fuse_row_reductions(Partition& partition);
 
 std::span<const FusionRule> fusion_rules();

@@ -7,7 +7,8 @@ namespace {
 
 constexpr const char* kRule = "sibling-contractions";
 
-// The contractions that multiply `value` with a weight and are alike in every other operand, by operand list.
+// The contractions that multiply `value` with a weight and are alike in every other operand, by
+// operand list.
 std::vector<std::vector<OpId>> sibling_sets(const Partition& p, ValueId value) {
   const Graph& graph = p.graph();
   std::vector<std::vector<OpId>> sets;
@@ -17,7 +18,8 @@ std::vector<std::vector<OpId>> sibling_sets(const Partition& p, ValueId value) {
     if (graph.value(op.inputs[1]).kind != ValueKind::weight) continue;
     const auto same = std::ranges::find_if(sets, [&](const std::vector<OpId>& set) {
       const Op& first = graph.op(set.front());
-      return first.kind == op.kind && std::equal(first.inputs.begin() + 2, first.inputs.end(), op.inputs.begin() + 2, op.inputs.end());
+      return first.kind == op.kind && std::equal(first.inputs.begin() + 2, first.inputs.end(),
+                                                 op.inputs.begin() + 2, op.inputs.end());
     });
     if (same == sets.end()) {
       sets.push_back({user});
@@ -28,7 +30,9 @@ std::vector<std::vector<OpId>> sibling_sets(const Partition& p, ValueId value) {
   return sets;
 }
 
-const TensorType& weight_type(const Graph& graph, OpId op) { return graph.value(graph.op(op).inputs[1]).type; }
+const TensorType& weight_type(const Graph& graph, OpId op) {
+  return graph.value(graph.op(op).inputs[1]).type;
+}
 
 std::string describe(const Graph& graph, ValueId value, const std::vector<OpId>& ops) {
   std::string columns;
@@ -38,8 +42,10 @@ std::string describe(const Graph& graph, ValueId value, const std::vector<OpId>&
     columns += (columns.empty() ? "" : "+") + n.to_string();
     total += n.constant().value_or(0);
   }
-  return fmt::format("same input %{} {}; N {} = {}; K {}; weights stacked in panels; launches {} -> 1", graph.value(value).name,
-                     graph.value(value).type.to_string(), columns, total, weight_type(graph, ops.front()).shape.back().to_string(), ops.size());
+  return fmt::format(
+      "same input %{} {}; N {} = {}; K {}; weights stacked in panels; launches {} -> 1",
+      graph.value(value).name, graph.value(value).type.to_string(), columns, total,
+      weight_type(graph, ops.front()).shape.back().to_string(), ops.size());
 }
 
 }  // namespace
@@ -52,8 +58,10 @@ void fuse_sibling_contractions(Partition& p) {
       std::set<int> groups;
       for (OpId op : all) {
         if (weight_type(graph, op).dtype != weight_type(graph, all.front()).dtype) {
-          p.refuse(kRule, all.front(), op, Reason::dtype_differs,
-                   fmt::format("weights are {} and {}", to_string(weight_type(graph, all.front()).dtype), to_string(weight_type(graph, op).dtype)));
+          p.refuse(
+              kRule, all.front(), op, Reason::dtype_differs,
+              fmt::format("weights are {} and {}", to_string(weight_type(graph, all.front()).dtype),
+                          to_string(weight_type(graph, op).dtype)));
           continue;
         }
         ops.push_back(op);
@@ -63,7 +71,8 @@ void fuse_sibling_contractions(Partition& p) {
       if (p.can_merge(groups)) {
         p.merge(kRule, groups, Reason::saves_launch, describe(graph, value.id, ops), value.id);
       } else {
-        p.refuse(kRule, ops.front(), ops.back(), Reason::cycle, "one of the siblings depends on another");
+        p.refuse(kRule, ops.front(), ops.back(), Reason::cycle,
+                 "one of the siblings depends on another");
       }
     }
   }

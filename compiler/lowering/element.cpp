@@ -15,7 +15,8 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 class Probe final : public ReadContext {
  public:
   Probe(const Graph& graph, const Op& op)
-      : result_(graph.value(op.outputs[0]).type), types_([&] {
+      : result_(graph.value(op.outputs[0]).type),
+        types_([&] {
           std::vector<TensorType> types;
           for (ValueId input : op.inputs) types.push_back(graph.value(input).type);
           return types;
@@ -44,8 +45,11 @@ bool has_transcendental(const Graph& graph, const Op& op, const OpDef& def) {
       case UnaryOp::exp:
       case UnaryOp::log1p:
       case UnaryOp::sin:
-      case UnaryOp::cos: found = true; break;
-      default: break;
+      case UnaryOp::cos:
+        found = true;
+        break;
+      default:
+        break;
     }
   });
   return found;
@@ -65,7 +69,8 @@ std::string KernelParams::base_name(std::string_view name) {
 std::string KernelParams::add(Entry entry) {
   std::string base = base_name(entry.param.name);
   std::string name = base;
-  for (int n = 2; std::ranges::any_of(entries_, [&](const Entry& e) { return e.param.name == name; }); ++n) {
+  for (int n = 2;
+       std::ranges::any_of(entries_, [&](const Entry& e) { return e.param.name == name; }); ++n) {
     name = fmt::format("{}_{}", base, n);
   }
   entry.param.name = name;
@@ -80,8 +85,12 @@ std::string KernelParams::activation(ValueId value, Access access) {
     return e.param.name;
   }
   const Value& v = graph_.value(value);
-  Param param{v.name, v.type.dtype, v.type.shape, access,
-              v.kind == ValueKind::input ? Residency::step : Residency::activation, v.contract};
+  Param param{v.name,
+              v.type.dtype,
+              v.type.shape,
+              access,
+              v.kind == ValueKind::input ? Residency::step : Residency::activation,
+              v.contract};
   return add({std::move(param), value, {}});
 }
 
@@ -90,7 +99,8 @@ ValueId KernelParams::state_root(const Graph& graph, ValueId value) {
     const Op* op = graph.producer(value);
     if (op == nullptr) break;
     const auto result = static_cast<size_t>(graph.value(value).result_index);
-    value = op->inputs[static_cast<size_t>(graph.table().find(op->kind)->results[result].state_operand)];
+    value = op->inputs[static_cast<size_t>(
+        graph.table().find(op->kind)->results[result].state_operand)];
   }
   return value;
 }
@@ -113,12 +123,16 @@ std::string KernelParams::weight(ValueId value) {
     if (e.weight_buffer == buffer) return e.param.name;
   }
   const WeightBuffer& b = packing_.buffer(buffer);
-  Param param{buffer, b.dtype, {b.shape.begin(), b.shape.end()}, Access::read, Residency::weight, {}};
+  Param param{buffer,       b.dtype,           {b.shape.begin(), b.shape.end()},
+              Access::read, Residency::weight, {}};
   return add({std::move(param), {}, buffer});
 }
 
 OpReader::OpReader(ElementReader& reader, const Graph& graph, const Op& op)
-    : reader_(reader), graph_(graph), op_(op), input_types_([&] {
+    : reader_(reader),
+      graph_(graph),
+      op_(op),
+      input_types_([&] {
         std::vector<TensorType> types;
         for (ValueId input : op.inputs) types.push_back(graph.value(input).type);
         return types;
@@ -140,7 +154,8 @@ void ElementReader::unbind() { bound_.clear(); }
 
 Expr ElementReader::load(const Value& value, const std::vector<Expr>& indices) {
   if (value.kind == ValueKind::weight) {
-    return Expr::load(params_.weight(value.id), packed_indices(packing_.weights.at(value.name), indices),
+    return Expr::load(params_.weight(value.id),
+                      packed_indices(packing_.weights.at(value.name), indices),
                       is_float(value.type.dtype) ? ScalarType::f32 : ScalarType::index);
   }
   GM_CHECK(!value.is_state, "state {} is read as a plain value", value.name);
@@ -165,14 +180,17 @@ Expr ElementReader::element(ValueId id, const std::vector<Expr>& indices) {
     return at(r.tile, std::move(at_tile));
   }
   const Op* op = graph_.producer(id);
-  if (op == nullptr || (!members_.contains(op->id) && !is_view(graph_, *op))) return load(value, indices);
+  if (op == nullptr || (!members_.contains(op->id) && !is_view(graph_, *op)))
+    return load(value, indices);
 
   const OpDef& def = *graph_.table().find(op->kind);
   OpReader reader(*this, graph_, *op);
   Expr body;
   switch (def.op_class) {
     case OpClass::pointwise:
-    case OpClass::view: body = def.element(reader, indices); break;
+    case OpClass::view:
+      body = def.element(reader, indices);
+      break;
     case OpClass::row_reduction: {
       const std::vector<Expr> row(indices.begin(), indices.end() - 1);
       body = def.row_element(reader, indices, reduce_row(*op, def, row));
@@ -188,7 +206,8 @@ Expr ElementReader::element(ValueId id, const std::vector<Expr>& indices) {
 
 ElementReader::Spread ElementReader::spread(const std::vector<Expr>& row) {
   Spread s;
-  // One fresh axis for each axis of the statement, and for each quotient axis / c that stands for a head.
+  // One fresh axis for each axis of the statement, and for each quotient axis / c that stands for a
+  // head.
   std::vector<std::pair<Expr, size_t>> seen;
   auto axis_for = [&](const Expr& what, std::string_view base, SymExpr extent) {
     for (const auto& [expr, axis] : seen) {
@@ -205,7 +224,8 @@ ElementReader::Spread ElementReader::spread(const std::vector<Expr>& row) {
     visit_nodes(coordinate, [&](const Expr& node) {
       if (node->kind != ExprKind::index) return;
       for (const std::string& name : node->sym.symbols()) {
-        if (block_->axis_extent(name) != nullptr && !contains(varying, name)) varying.push_back(name);
+        if (block_->axis_extent(name) != nullptr && !contains(varying, name))
+          varying.push_back(name);
       }
     });
     if (varying.empty()) {
@@ -216,7 +236,10 @@ ElementReader::Spread ElementReader::spread(const std::vector<Expr>& row) {
       // floordiv(k, c): one entry a head, not one a column.
       const SymRange range = SymTable{}.range(sym->substitute({{varying[0], 0}}));
       SymTable axes;
-      axes.declare({.name = varying[0], .role = SymRole::loop, .lo = 0, .hi = *block_->axis_extent(varying[0]) - 1});
+      axes.declare({.name = varying[0],
+                    .role = SymRole::loop,
+                    .lo = 0,
+                    .hi = *block_->axis_extent(varying[0]) - 1});
       const SymRange all = axes.range(*sym);
       if (range.lo == 0 && all.hi) {
         s.row.push_back(axis_for(coordinate, "h", *all.hi + 1));
@@ -225,7 +248,8 @@ ElementReader::Spread ElementReader::spread(const std::vector<Expr>& row) {
     }
     std::map<std::string, SymExpr, std::less<>> fresh;
     for (const std::string& name : varying) {
-      const Expr moved = axis_for(Expr::index(SymExpr::symbol(name)), name, *block_->axis_extent(name));
+      const Expr moved =
+          axis_for(Expr::index(SymExpr::symbol(name)), name, *block_->axis_extent(name));
       fresh.emplace(name, *moved.as_sym());
     }
     s.row.push_back(substitute(coordinate, fresh));
@@ -245,7 +269,8 @@ bool ElementReader::is_expensive(ValueId id) const {
   return std::ranges::any_of(op->inputs, [&](ValueId input) { return is_expensive(input); });
 }
 
-void ElementReader::hold_row(ValueId value, const std::vector<Expr>& row, const Spread& s, const SymExpr& extent) {
+void ElementReader::hold_row(ValueId value, const std::vector<Expr>& row, const Spread& s,
+                             const SymExpr& extent) {
   std::vector<Axis> axes = s.axes;
   const Axis k = block_->axis("k", extent);
   axes.push_back(k);
@@ -260,7 +285,8 @@ void ElementReader::hold_row(ValueId value, const std::vector<Expr>& row, const 
   }
 }
 
-std::vector<Expr> ElementReader::reduce_row(const Op& op, const OpDef& def, const std::vector<Expr>& row) {
+std::vector<Expr> ElementReader::reduce_row(const Op& op, const OpDef& def,
+                                            const std::vector<Expr>& row) {
   for (const Reduced& r : reduced_) {
     if (r.op == op.id && r.row == row && block_->is_open(r.scope)) return r.results;
   }
@@ -275,7 +301,8 @@ std::vector<Expr> ElementReader::reduce_row(const Op& op, const OpDef& def, cons
   for (const OpDef::RowReduce& reduction : def.reductions) {
     const Axis k = block_->axis("k", extent);
     Expr value = reduction.value(reader, s.row, at(k), inside);
-    const std::string tile = block_->reduce("red", s.axes, k, reduction.op, {ReduceOrder::Kind::lanes, kReduceLanes}, std::move(value));
+    const std::string tile = block_->reduce(
+        "red", s.axes, k, reduction.op, {ReduceOrder::Kind::lanes, kReduceLanes}, std::move(value));
     inside.push_back(at(tile, own_index));
     results.push_back(at(tile, s.index));
   }

@@ -1,6 +1,7 @@
-// Expressions for elements of values: the heart of fusion by substitution. Reading a value that the region computes
-// itself yields its scalar body over its own operands; reading any other yields a load. Row reductions on the way are
-// emitted as tiles in front of the statement under construction, once a scope.
+// Expressions for elements of values: the heart of fusion by substitution. Reading a value that the
+// region computes itself yields its scalar body over its own operands; reading any other yields a
+// load. Row reductions on the way are emitted as tiles in front of the statement under
+// construction, once a scope.
 #pragma once
 
 #include <set>
@@ -19,7 +20,8 @@ class KernelParams {
   // The name without its layer, so that kernels of different layers get equal texts.
   static std::string base_name(std::string_view name);
 
-  // The state input that a version of a state goes back to; any other value itself. Versions share memory.
+  // The state input that a version of a state goes back to; any other value itself. Versions share
+  // memory.
   static ValueId state_root(const Graph& graph, ValueId value);
 
   // The parameter's name. State is read and written through one parameter.
@@ -43,7 +45,8 @@ class KernelParams {
 
 class ElementReader {
  public:
-  ElementReader(const Graph& graph, const Packing& packing, std::set<OpId> members, KernelParams& params)
+  ElementReader(const Graph& graph, const Packing& packing, std::set<OpId> members,
+                KernelParams& params)
       : graph_(graph), packing_(packing), members_(std::move(members)), params_(params) {}
 
   // A new part: statements go to `block` from now on.
@@ -71,7 +74,8 @@ class ElementReader {
     std::vector<Expr> results;
     uint32_t scope;
   };
-  // A row's coordinates with fresh axes in place of the statement's, and how to index a tile over those axes.
+  // A row's coordinates with fresh axes in place of the statement's, and how to index a tile over
+  // those axes.
   struct Spread {
     std::vector<Axis> axes;
     std::vector<Expr> row;
@@ -82,7 +86,8 @@ class ElementReader {
   std::vector<Expr> reduce_row(const Op& op, const OpDef& def, const std::vector<Expr>& row);
   Spread spread(const std::vector<Expr>& row);
   bool is_expensive(ValueId value) const;
-  void hold_row(ValueId value, const std::vector<Expr>& row, const Spread& s, const SymExpr& extent);
+  void hold_row(ValueId value, const std::vector<Expr>& row, const Spread& s,
+                const SymExpr& extent);
 
   const Graph& graph_;
   const Packing& packing_;
@@ -105,7 +110,9 @@ class OpReader final : public ReadContext {
   OpReader(ElementReader& reader, const Graph& graph, const Op& op);
   const OpInstance& op() const override { return instance_; }
   const TensorType& result(size_t i) const override { return graph_.value(op_.outputs[i]).type; }
-  Expr read(size_t operand, std::vector<Expr> indices) override { return reader_.element(op_.inputs[operand], indices); }
+  Expr read(size_t operand, std::vector<Expr> indices) override {
+    return reader_.element(op_.inputs[operand], indices);
+  }
 
  private:
   ElementReader& reader_;

@@ -9,7 +9,8 @@
 namespace gm {
 namespace {
 
-// Rows of a contraction's left side that one work item holds, so that a streamed weight serves several tokens.
+// Rows of a contraction's left side that one work item holds, so that a streamed weight serves
+// several tokens.
 constexpr int64_t kRowBlock = 4;
 // Columns of an elementwise work item.
 constexpr int64_t kColumnBlock = 1024;
@@ -30,8 +31,8 @@ class AnchorContext final : public LoweringContext {
   void write(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices,
              Expr value) override;
   Expr read_state(size_t operand, std::vector<Expr> indices) override;
-  void write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices,
-                   Expr value) override;
+  void write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes,
+                   std::vector<Expr> indices, Expr value) override;
 
  private:
   Lowering& lowering_;
@@ -42,8 +43,13 @@ class AnchorContext final : public LoweringContext {
 class Lowering {
  public:
   Lowering(const Graph& graph, const Packing& packing, const Region& region)
-      : graph_(graph), packing_(packing), region_(region), params_(graph, packing), reader_(graph, packing, members(region), params_),
-        outputs_(region_outputs(graph, region)), written_(outputs_.size(), false) {}
+      : graph_(graph),
+        packing_(packing),
+        region_(region),
+        params_(graph, packing),
+        reader_(graph, packing, members(region), params_),
+        outputs_(region_outputs(graph, region)),
+        written_(outputs_.size(), false) {}
 
   LoweredRegion run() {
     for (const std::vector<OpId>& group : contraction_groups()) lower_contractions(group);
@@ -83,7 +89,8 @@ class Lowering {
     if (wanted(value)) return true;
     const Op* op = graph_.producer(value);
     if (op == nullptr || (!is_member(op->id) && !is_view(graph_, *op))) return false;
-    return std::ranges::any_of(op->inputs, [&](ValueId input) { return comes_from(input, wanted); });
+    return std::ranges::any_of(op->inputs,
+                               [&](ValueId input) { return comes_from(input, wanted); });
   }
 
   // The region's outputs that are computed from `source`; state leaves through write_state.
@@ -105,12 +112,14 @@ class Lowering {
   }
 
   // A weight's element in panel `panel`, column `n` of it.
-  Expr panel_load(const Op& op, const OpDef& def, OpReader& reader, const std::vector<Expr>& row, const Expr& panel,
-                  const Expr& n, const Expr& k) {
+  Expr panel_load(const Op& op, const OpDef& def, OpReader& reader, const std::vector<Expr>& row,
+                  const Expr& panel, const Expr& n, const Expr& k) {
     const Value& weight = graph_.value(op.inputs[1]);
-    GM_CHECK(weight.kind == ValueKind::weight, "{} multiplies with {}, which is no weight", op.where, weight.name);
+    GM_CHECK(weight.kind == ValueKind::weight, "{} multiplies with {}, which is no weight",
+             op.where, weight.name);
     std::vector<Expr> indices =
-        packed_indices(packing_.weights.at(weight.name), def.w_index(reader, row, panel * Expr::index(kPanelWidth), k));
+        packed_indices(packing_.weights.at(weight.name),
+                       def.w_index(reader, row, panel * Expr::index(kPanelWidth), k));
     indices.back() = n;
     return Expr::load(params_.weight(weight.id), std::move(indices), ScalarType::f32);
   }
@@ -119,7 +128,8 @@ class Lowering {
   std::vector<std::vector<OpId>> contraction_groups() const {
     std::vector<OpId> anchors;
     for (const Member& m : region_.members) {
-      if (graph_.table().find(graph_.op(m.op).kind)->op_class == OpClass::contraction) anchors.push_back(m.op);
+      if (graph_.table().find(graph_.op(m.op).kind)->op_class == OpClass::contraction)
+        anchors.push_back(m.op);
     }
     std::vector<size_t> group(anchors.size());
     std::iota(group.begin(), group.end(), size_t{0});
@@ -148,7 +158,9 @@ class Lowering {
     part_ = Part{};
     builder_ = BlockBuilder();
     part_.name = std::string(name);
-    for (int n = 2; std::ranges::any_of(kernel_.parts, [&](const Part& p) { return p.name == part_.name; }); ++n) {
+    for (int n = 2;
+         std::ranges::any_of(kernel_.parts, [&](const Part& p) { return p.name == part_.name; });
+         ++n) {
       part_.name = fmt::format("{}_{}", name, n);
     }
     // Tiles and axes keep clear of what parameters are or may come to be called.
@@ -163,9 +175,11 @@ class Lowering {
       const Op& op = graph_.op(m.op);
       for (const auto& values : {op.inputs, op.outputs}) {
         for (ValueId value : values) {
-          const Value& base = graph_.value(KernelParams::state_root(graph_, view_base(graph_, value)));
+          const Value& base =
+              graph_.value(KernelParams::state_root(graph_, view_base(graph_, value)));
           const bool weight = base.kind == ValueKind::weight;
-          names.insert(KernelParams::base_name(weight ? packing_.weights.at(base.name).buffer : base.name));
+          names.insert(
+              KernelParams::base_name(weight ? packing_.weights.at(base.name).buffer : base.name));
         }
       }
     }
@@ -189,8 +203,8 @@ class Lowering {
   }
 
   // Stores the outputs that follow from a bound value, at the same indices.
-  void store_outputs(BlockBuilder& b, const std::vector<ValueId>& outputs, const std::vector<Axis>& axes,
-                     const std::vector<Expr>& indices) {
+  void store_outputs(BlockBuilder& b, const std::vector<ValueId>& outputs,
+                     const std::vector<Axis>& axes, const std::vector<Expr>& indices) {
     for (ValueId output : outputs) {
       Expr value = reader_.element(output, indices);
       b.store(params_.activation(output, Access::write), axes, indices, std::move(value));
@@ -230,7 +244,8 @@ void Lowering::lower_contractions(const std::vector<OpId>& anchors) {
   begin_part(part_name(first.outputs[0]), grid);
   const std::vector<Expr> g = grid_indices();
   const Expr column0 = g[0] * Expr::index(kPanelWidth);
-  const SymExpr row_extent = blocked ? SymExpr::min(kRowBlock, rows[0] - SymExpr(kRowBlock) * *g[1].as_sym()) : SymExpr(1);
+  const SymExpr row_extent =
+      blocked ? SymExpr::min(kRowBlock, rows[0] - SymExpr(kRowBlock) * *g[1].as_sym()) : SymExpr(1);
   auto row_at = [&](const Axis& m) {
     if (blocked) return std::vector<Expr>{g[1] * Expr::index(kRowBlock) + at(m)};
     return std::vector<Expr>(g.begin() + 1, g.end());
@@ -253,7 +268,8 @@ void Lowering::lower_contractions(const std::vector<OpId>& anchors) {
     const Axis k = builder_.axis("k", def.extent_k(reader.op()));
     // Panels are padded to the full width, so that the loop over columns has a constant extent.
     Expr weight = panel_load(op, def, reader, row_at(m), g[0], at(n), at(k));
-    sums.push_back(builder_.reduce("acc", {m, n}, k, ReduceOp::dot, {ReduceOrder::Kind::chain, kChainBlock},
+    sums.push_back(builder_.reduce("acc", {m, n}, k, ReduceOp::dot,
+                                   {ReduceOrder::Kind::chain, kChainBlock},
                                    at(left, {at(m), at(k)}), std::move(weight)));
   }
   std::vector<ValueId> outputs;
@@ -263,7 +279,8 @@ void Lowering::lower_contractions(const std::vector<OpId>& anchors) {
     }
   }
   std::ranges::sort(outputs);
-  SymExpr column_extent = SymExpr::min(kPanelWidth, columns - SymExpr(kPanelWidth) * *g[0].as_sym());
+  SymExpr column_extent =
+      SymExpr::min(kPanelWidth, columns - SymExpr(kPanelWidth) * *g[0].as_sym());
   if (const auto n = columns.constant(); n && *n % kPanelWidth == 0) column_extent = kPanelWidth;
   if (const auto n = columns.constant(); n && *n < kPanelWidth) column_extent = columns;
   for (ValueId output : outputs) {
@@ -273,7 +290,9 @@ void Lowering::lower_contractions(const std::vector<OpId>& anchors) {
     indices.push_back(column0 + at(n));
     for (size_t i = 0; i < anchors.size(); ++i) {
       const Value& result = graph_.value(graph_.op(anchors[i]).outputs[0]);
-      reader_.bind(result.id, indices, Expr::round(result.type.dtype, at(sums[i], {blocked ? at(m) : Expr::index(0), at(n)})));
+      reader_.bind(
+          result.id, indices,
+          Expr::round(result.type.dtype, at(sums[i], {blocked ? at(m) : Expr::index(0), at(n)})));
     }
     std::vector<Axis> axes{m, n};
     if (!blocked) axes = {n};
@@ -300,7 +319,8 @@ void Lowering::lower_elements(ValueId output) {
   if (cut) {
     column0 = indices.back() * Expr::index(kColumnBlock);
     const SymExpr block = part_.grid.back().extent;
-    extent = block.constant() == 1 ? columns : SymExpr::min(kColumnBlock, columns - *column0.as_sym());
+    extent =
+        block.constant() == 1 ? columns : SymExpr::min(kColumnBlock, columns - *column0.as_sym());
     indices.pop_back();
   }
   const Axis i = builder_.axis("i", extent);
@@ -342,8 +362,8 @@ void AnchorContext::part(std::string_view name, std::vector<std::pair<std::strin
   lowering_.end_part();
 }
 
-void AnchorContext::write(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices,
-                          Expr value) {
+void AnchorContext::write(BlockBuilder& b, size_t result, std::vector<Axis> axes,
+                          std::vector<Expr> indices, Expr value) {
   const Value& target = lowering_.graph_.value(anchor_.outputs[result]);
   const std::vector<ValueId> outputs = lowering_.outputs_from(target.id);
   if (is_float(target.type.dtype)) value = Expr::round(target.type.dtype, std::move(value));
@@ -353,13 +373,14 @@ void AnchorContext::write(BlockBuilder& b, size_t result, std::vector<Axis> axes
 }
 
 Expr AnchorContext::read_state(size_t operand, std::vector<Expr> indices) {
-  return Expr::load(lowering_.params_.state(anchor_.inputs[operand], Access::read), std::move(indices), ScalarType::f32);
+  return Expr::load(lowering_.params_.state(anchor_.inputs[operand], Access::read),
+                    std::move(indices), ScalarType::f32);
 }
 
-void AnchorContext::write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes, std::vector<Expr> indices,
-                                Expr value) {
-  b.store(lowering_.params_.state(anchor_.outputs[result], Access::write), std::move(axes), std::move(indices),
-          std::move(value));
+void AnchorContext::write_state(BlockBuilder& b, size_t result, std::vector<Axis> axes,
+                                std::vector<Expr> indices, Expr value) {
+  b.store(lowering_.params_.state(anchor_.outputs[result], Access::write), std::move(axes),
+          std::move(indices), std::move(value));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// From a region to its L2 kernel. The anchor's loops become the kernel's; every other member is computed in place where
-// its value is loaded (prologue) or right before it is stored (epilogue). Each member rounds to the dtype of its own
-// value, and reductions keep the order that belongs to their extent, so a fused kernel gives the bits of the unfused ones.
+// From a region to its L2 kernel. The anchor's loops become the kernel's; every other member is
+// computed in place where its value is loaded (prologue) or right before it is stored (epilogue).
+// Each member rounds to the dtype of its own value, and reductions keep the order that belongs to
+// their extent, so a fused kernel gives the bits of the unfused ones.
 #pragma once
 
 #include "compiler/packing.h"
@@ -11,8 +12,8 @@ namespace gm {
 
 struct LoweredRegion {
   Kernel kernel;  // named by its text's digest, so that equal kernels of different layers are one
-  // What to bind to each parameter, in order: the graph value of an activation, input, output or state, or the name of a
-  // weight buffer.
+  // What to bind to each parameter, in order: the graph value of an activation, input, output or
+  // state, or the name of a weight buffer.
   struct Binding {
     std::optional<ValueId> value;
     std::string weight_buffer;

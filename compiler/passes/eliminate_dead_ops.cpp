@@ -30,8 +30,10 @@ Result<Module> eliminate_dead_ops(const Module& module) {
     std::vector<ValueId> moved(old.values().size());
     for (const Value& value : old.values()) {
       // Step inputs stay even when nothing reads them: they are the step signature.
-      if (value.kind == ValueKind::input) moved[index_of(value.id)] = graph.add_input(value.name, value.type, value.contract);
-      if (value.kind == ValueKind::state) moved[index_of(value.id)] = graph.add_state(value.name, value.type);
+      if (value.kind == ValueKind::input)
+        moved[index_of(value.id)] = graph.add_input(value.name, value.type, value.contract);
+      if (value.kind == ValueKind::state)
+        moved[index_of(value.id)] = graph.add_state(value.name, value.type);
       if (value.kind != ValueKind::weight) continue;
       bool used = false;
       for (OpId user : old.users(value.id)) used |= live[index_of(user)];
@@ -44,7 +46,8 @@ Result<Module> eliminate_dead_ops(const Module& module) {
       std::vector<std::string> names;
       for (ValueId output : op.outputs) names.push_back(old.value(output).name);
       GM_ASSIGN(const std::vector<ValueId> outputs,
-                graph.add_op(op.kind, std::move(inputs), op.attrs, op.where, std::move(names), op.location));
+                graph.add_op(op.kind, std::move(inputs), op.attrs, op.where, std::move(names),
+                             op.location));
       for (size_t i = 0; i < outputs.size(); ++i) moved[index_of(op.outputs[i])] = outputs[i];
     }
     for (const GraphOutput& output : old.outputs()) {

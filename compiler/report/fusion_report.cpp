@@ -17,11 +17,19 @@ Json region_json(const Unit& unit, size_t index) {
   for (const Member& m : region.members) {
     const Op& op = unit.graph.op(m.op);
     const Value& value = unit.graph.value(op.outputs[0]);
-    members.push_back({{"op", op.kind}, {"where", op.where}, {"value", value.name}, {"type", value.type.to_string()}, {"role", std::string(to_string(m.role))}});
+    members.push_back({{"op", op.kind},
+                       {"where", op.where},
+                       {"value", value.name},
+                       {"type", value.type.to_string()},
+                       {"role", std::string(to_string(m.role))}});
   }
   Json outputs = Json::array();
-  for (ValueId value : region_outputs(unit.graph, region)) outputs.push_back(unit.graph.value(value).name);
-  Json json = {{"name", region.name}, {"implementation", region.implementation}, {"members", std::move(members)}, {"outputs", std::move(outputs)}};
+  for (ValueId value : region_outputs(unit.graph, region))
+    outputs.push_back(unit.graph.value(value).name);
+  Json json = {{"name", region.name},
+               {"implementation", region.implementation},
+               {"members", std::move(members)},
+               {"outputs", std::move(outputs)}};
   json["kernel"] = unit.kernels ? Json((*unit.kernels)[index].kernel.name) : Json(nullptr);
   return json;
 }
@@ -48,9 +56,11 @@ Json fusion_report(const Module& module) {
     int64_t views = 0;
     for (const Op& op : unit.graph.ops()) views += is_view(unit.graph, op) ? 1 : 0;
     Json regions = Json::array();
-    for (size_t i = 0; i < unit.regions->regions.size(); ++i) regions.push_back(region_json(unit, i));
+    for (size_t i = 0; i < unit.regions->regions.size(); ++i)
+      regions.push_back(region_json(unit, i));
     Json decisions = Json::array();
-    for (const Decision& d : unit.regions->ledger) decisions.push_back(decision_json(unit.graph, d));
+    for (const Decision& d : unit.regions->ledger)
+      decisions.push_back(decision_json(unit.graph, d));
     programs.push_back({{"name", unit.name},
                         {"ops", static_cast<int64_t>(unit.graph.ops().size()) - views},
                         {"views", views},

@@ -1,5 +1,6 @@
-// The fusion report: what became one kernel, and each decision with its reason. The JSON (schema in docs/fusion-report.md)
-// is kept in the plan; the text is written from it, so that `inspect` needs nothing but the plan.
+// The fusion report: what became one kernel, and each decision with its reason. The JSON (schema in
+// docs/fusion-report.md) is kept in the plan; the text is written from it, so that `inspect` needs
+// nothing but the plan.
 #pragma once
 
 #include <string>
@@ -19,7 +20,9 @@ struct ReportView {
   bool rejected = false;  // also the decisions against
 };
 
-// Layers that got the same kernels are told once, as "layers.{0-2}". Errors: no such program or region (31xx).
-Result<std::string> print_report(const Json& report, const ReportView& view, const std::string& file);
+// Layers that got the same kernels are told once, as "layers.{0-2}". Errors: no such program or
+// region (31xx).
+Result<std::string> print_report(const Json& report, const ReportView& view,
+                                 const std::string& file);
 
 }  // namespace gm

@@ -13,7 +13,8 @@ std::pair<std::string, int64_t> without_layer(const std::string& name) {
   if (!name.starts_with(kLayers)) return {name, -1};
   size_t end = kLayers.size();
   int64_t layer = 0;
-  while (end < name.size() && name[end] >= '0' && name[end] <= '9' && layer < 1'000'000) layer = 10 * layer + (name[end++] - '0');
+  while (end < name.size() && name[end] >= '0' && name[end] <= '9' && layer < 1'000'000)
+    layer = 10 * layer + (name[end++] - '0');
   if (end == kLayers.size() || end >= name.size() || name[end] != '.') return {name, -1};
   return {fmt::format("layers.*{}", name.substr(end)), layer};
 }
@@ -26,13 +27,15 @@ std::string ranges(std::vector<int64_t> layers) {
     size_t j = i;
     while (j + 1 < layers.size() && layers[j + 1] <= layers[j] + 1) ++j;
     if (!text.empty()) text += ",";
-    text += layers[i] == layers[j] ? fmt::format("{}", layers[i]) : fmt::format("{}-{}", layers[i], layers[j]);
+    text += layers[i] == layers[j] ? fmt::format("{}", layers[i])
+                                   : fmt::format("{}-{}", layers[i], layers[j]);
     i = j + 1;
   }
   return text;
 }
 
-// Things that are told once for all layers in which they are alike: text with the layers replaced, and which they are.
+// Things that are told once for all layers in which they are alike: text with the layers replaced,
+// and which they are.
 class Grouped {
  public:
   void add(std::string text, const std::vector<int64_t>& layers) {
@@ -48,7 +51,8 @@ class Grouped {
       const std::string star = "layers.*";
       const std::string layers = fmt::format("layers.{{{}}}", ranges(entry.layers));
       // Only the first line says which layers; the others keep the star.
-      if (const size_t at = text.find(star); at != std::string::npos && !entry.layers.empty()) text.replace(at, star.size(), layers);
+      if (const size_t at = text.find(star); at != std::string::npos && !entry.layers.empty())
+        text.replace(at, star.size(), layers);
       result += text;
     }
     return result;
@@ -115,11 +119,14 @@ Result<> add_decision(Grouped& grouped, const JsonView& decision) {
   }
   // Values in a detail carry layer numbers too.
   std::string detail = fields[3];
-  for (size_t at = detail.find("%layers."); at != std::string::npos; at = detail.find("%layers.", at + 1)) {
+  for (size_t at = detail.find("%layers."); at != std::string::npos;
+       at = detail.find("%layers.", at + 1)) {
     const auto [text, layer] = without_layer(detail.substr(at + 1));
     if (layer >= 0) detail = detail.substr(0, at + 1) + text;
   }
-  grouped.add(fmt::format("  {}\n    {} {}{}{}: {}\n", places, fields[1], fields[2], fields[0].empty() ? "" : " by ", fields[0], detail), layers);
+  grouped.add(fmt::format("  {}\n    {} {}{}{}: {}\n", places, fields[1], fields[2],
+                          fields[0].empty() ? "" : " by ", fields[0], detail),
+              layers);
   return {};
 }
 
@@ -133,12 +140,14 @@ Result<JsonView> find_program(const JsonView& root, const std::string& name) {
     if (this_name == name) return program;
     known += (known.empty() ? "" : ", ") + this_name;
   }
-  return err(Code::report_selection, programs.where(), fmt::format("choose one of: {}", known), "the plan has no program '{}'", name);
+  return err(Code::report_selection, programs.where(), fmt::format("choose one of: {}", known),
+             "the plan has no program '{}'", name);
 }
 
 }  // namespace
 
-Result<std::string> print_report(const Json& report, const ReportView& view, const std::string& file) {
+Result<std::string> print_report(const Json& report, const ReportView& view,
+                                 const std::string& file) {
   const JsonView root(report, file, "report.json");
   GM_ASSIGN(const JsonView program, find_program(root, view.program));
   int64_t counts[3];
@@ -147,7 +156,8 @@ Result<std::string> print_report(const Json& report, const ReportView& view, con
     GM_ASSIGN(const JsonView count, program.at(kCounts[i]));
     GM_ASSIGN(counts[i], count.integer(0));
   }
-  std::string text = fmt::format("program {}: {} ops (and {} views) in {} kernels\n\n", view.program, counts[0], counts[1], counts[2]);
+  std::string text = fmt::format("program {}: {} ops (and {} views) in {} kernels\n\n",
+                                 view.program, counts[0], counts[1], counts[2]);
 
   Grouped regions;
   size_t matched = 0;
@@ -169,7 +179,9 @@ Result<std::string> print_report(const Json& report, const ReportView& view, con
     }
   }
   if (matched == 0) {
-    return err(Code::report_selection, regions_view.where(), "see the names with `inspect PLAN fusion`", "no region's name contains '{}'", view.region);
+    return err(Code::report_selection, regions_view.where(),
+               "see the names with `inspect PLAN fusion`", "no region's name contains '{}'",
+               view.region);
   }
   text += regions.print();
 
@@ -192,7 +204,8 @@ Result<std::string> print_report(const Json& report, const ReportView& view, con
     GM_TRY(add_decision(verdict == "accepted" ? accepted : rejected, decision));
   }
   if (const std::string list = accepted.print(); !list.empty()) text += "\naccepted\n" + list;
-  if (const std::string list = rejected.print(); view.rejected && !list.empty()) text += "\nrejected\n" + list;
+  if (const std::string list = rejected.print(); view.rejected && !list.empty())
+    text += "\nrejected\n" + list;
   if (!view.rejected) text += "\nWhat was not fused, and why: --rejected\n";
   return text;
 }

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/region.h"
 #include "models.h"
 #include "ops/ops.h"
-#include "ir/region.h"
 
 namespace gm::golden {
 namespace {
@@ -20,7 +20,8 @@ class Identity : public testing::TestWithParam<Param> {
 
   std::vector<Request> requests(int64_t tokens = 6) const {
     std::vector<Request> result;
-    for (std::vector<int32_t>& ids : prompts(model())) result.push_back({.ids = std::move(ids), .max_tokens = tokens, .ignore_stop = true});
+    for (std::vector<int32_t>& ids : prompts(model()))
+      result.push_back({.ids = std::move(ids), .max_tokens = tokens, .ignore_stop = true});
     return result;
   }
 
@@ -31,7 +32,10 @@ class Identity : public testing::TestWithParam<Param> {
     for (size_t r = 0; r < a.logits.size(); ++r) {
       ASSERT_EQ(a.logits[r].size(), b.logits[r].size()) << what << ", request " << r;
       ASSERT_FALSE(a.logits[r].empty()) << what;
-      EXPECT_EQ(std::memcmp(a.logits[r].data(), b.logits[r].data(), a.logits[r].size() * sizeof(float)), 0) << what << ", request " << r;
+      EXPECT_EQ(
+          std::memcmp(a.logits[r].data(), b.logits[r].data(), a.logits[r].size() * sizeof(float)),
+          0)
+          << what << ", request " << r;
       EXPECT_EQ(a.tokens[r], b.tokens[r]) << what << ", request " << r;
     }
   }
@@ -52,13 +56,16 @@ TEST_P(Identity, NativeIsInterpreted) {
 
 TEST_P(Identity, ThreadsDoNotMatter) {
   const Outcome one = run({});
-  for (int threads : {2, 3}) expect_equal(one, run({.threads = threads}), fmt::format("{} threads", threads));
+  for (int threads : {2, 3})
+    expect_equal(one, run({.threads = threads}), fmt::format("{} threads", threads));
 }
 
 TEST_P(Identity, SplitsDoNotMatter) {
   const Outcome whole = run({});
-  for (const std::vector<int64_t>& pieces : std::vector<std::vector<int64_t>>{{1}, {2}, {3}, {63}, {64}, {65}, {1, 2, 63}, {5, 1, 1, 40}}) {
-    expect_equal(whole, run({.prefill_chunk = pieces}), fmt::format("pieces from {}", pieces.front()));
+  for (const std::vector<int64_t>& pieces : std::vector<std::vector<int64_t>>{
+           {1}, {2}, {3}, {63}, {64}, {65}, {1, 2, 63}, {5, 1, 1, 40}}) {
+    expect_equal(whole, run({.prefill_chunk = pieces}),
+                 fmt::format("pieces from {}", pieces.front()));
   }
 }
 
@@ -66,25 +73,31 @@ TEST_P(Identity, NeighboursDoNotMatter) {
   const Outcome alone = run({});
   expect_equal(alone, run({.batched = true}), "batched");
   // Prompts in pieces beside sequences that generate already.
-  expect_equal(alone, run({.threads = 2, .prefill_chunk = {7, 64, 1}, .batched = true}), "batched, in pieces");
+  expect_equal(alone, run({.threads = 2, .prefill_chunk = {7, 64, 1}, .batched = true}),
+               "batched, in pieces");
 }
 
 TEST_P(Identity, OldMemoryDoesNotMatter) {
   expect_equal(run({}), run({.poison = true}), "arena moved and poisoned");
-  expect_equal(run({}), run({.fusion = false, .poison = true}), "arena moved and poisoned, --fusion off");
+  expect_equal(run({}), run({.fusion = false, .poison = true}),
+               "arena moved and poisoned, --fusion off");
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Identity,
-                         testing::Combine(testing::Values("dense-tiny", "dense-odd", "moe-tiny"), testing::Values(DType::bf16, DType::f32)),
+                         testing::Combine(testing::Values("dense-tiny", "dense-odd", "moe-tiny"),
+                                          testing::Values(DType::bf16, DType::f32)),
                          [](const testing::TestParamInfo<Param>& test) {
-                           std::string name = std::get<0>(test.param) + "_" + std::string(to_string(std::get<1>(test.param)));
+                           std::string name = std::get<0>(test.param) + "_" +
+                                              std::string(to_string(std::get<1>(test.param)));
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
 
 // Kernels whose label begins with the layer's name.
 int64_t kernels_of_layer(const Program& program, int64_t layer) {
-  return std::ranges::count_if(program.nodes, [&](const Node& node) { return node.label.starts_with(fmt::format("layers.{}.", layer)); });
+  return std::ranges::count_if(program.nodes, [&](const Node& node) {
+    return node.label.starts_with(fmt::format("layers.{}.", layer));
+  });
 }
 
 TEST(KernelCount, UnfusedHasOneForEachOp) {
@@ -99,7 +112,8 @@ TEST(KernelCount, UnfusedHasOneForEachOp) {
       ASSERT_TRUE(module);
       for (const Unit& unit : module->units) {
         if (unit.name != program.name) continue;
-        const auto ops = std::ranges::count_if(unit.graph.ops(), [&](const Op& op) { return !is_view(unit.graph, op); });
+        const auto ops = std::ranges::count_if(
+            unit.graph.ops(), [&](const Op& op) { return !is_view(unit.graph, op); });
         EXPECT_EQ(static_cast<int64_t>(program.nodes.size()), ops) << model << " " << program.name;
       }
     }
@@ -111,12 +125,15 @@ TEST(KernelCount, FusedLayersStayWithinTheirBudget) {
     const char* model;
     int64_t linear, full;
   };
-  for (const Budget& budget : {Budget{"dense-tiny", 6, 9}, Budget{"dense-odd", 6, 9}, Budget{"moe-tiny", 9, 12}}) {
+  for (const Budget& budget :
+       {Budget{"dense-tiny", 6, 9}, Budget{"dense-odd", 6, 9}, Budget{"moe-tiny", 9, 12}}) {
     const auto compiled = plan(budget.model, DType::bf16, true, "cpu:v3");
     for (const Program& program : compiled->programs) {
       for (int64_t layer = 0; layer < compiled->model.layers; ++layer) {
-        const bool full = compiled->model.layer_types[static_cast<size_t>(layer)] == "full_attention";
-        EXPECT_LE(kernels_of_layer(program, layer), full ? budget.full : budget.linear) << budget.model << " " << program.name << " layer " << layer;
+        const bool full =
+            compiled->model.layer_types[static_cast<size_t>(layer)] == "full_attention";
+        EXPECT_LE(kernels_of_layer(program, layer), full ? budget.full : budget.linear)
+            << budget.model << " " << program.name << " layer " << layer;
         EXPECT_GE(kernels_of_layer(program, layer), 4);
       }
     }

@@ -24,7 +24,9 @@ std::shared_ptr<KernelLibrary> library(const std::shared_ptr<const Plan>& plan, 
 
 }  // namespace
 
-std::string folder(const std::string& model) { return GRAPHMILL_SOURCE_DIR "/tests/golden/" + model; }
+std::string folder(const std::string& model) {
+  return GRAPHMILL_SOURCE_DIR "/tests/golden/" + model;
+}
 
 std::vector<std::vector<int32_t>> prompts(const std::string& model) {
   const SafeTensors tensors = need(SafeTensors::open_file(folder(model) + "/golden.safetensors"));
@@ -37,7 +39,8 @@ std::vector<std::vector<int32_t>> prompts(const std::string& model) {
   return result;
 }
 
-std::shared_ptr<const Plan> plan(const std::string& model, DType dtype, bool fusion, const std::string& target) {
+std::shared_ptr<const Plan> plan(const std::string& model, DType dtype, bool fusion,
+                                 const std::string& target) {
   static std::map<std::string, std::shared_ptr<const Plan>> plans;
   auto& known = plans[fmt::format("{} {} {} {}", model, to_string(dtype), fusion, target)];
   if (known) return known;
@@ -52,7 +55,8 @@ std::shared_ptr<const Plan> plan(const std::string& model, DType dtype, bool fus
   return known;
 }
 
-Outcome generate(const std::string& model, DType dtype, const std::vector<Request>& requests, const How& how) {
+Outcome generate(const std::string& model, DType dtype, const std::vector<Request>& requests,
+                 const How& how) {
   const auto compiled = plan(model, dtype, how.fusion, how.target);
   const SafeTensors tensors = need(SafeTensors::open_folder(folder(model)));
   InstanceOptions options;
@@ -60,7 +64,8 @@ Outcome generate(const std::string& model, DType dtype, const std::vector<Reques
   options.sizes.rows = 512;
   options.sizes.move_arena = how.poison;
   options.executor.poison = how.poison;
-  const auto instance = need(Instance::create(compiled, library(compiled, how.backend), tensors, options));
+  const auto instance =
+      need(Instance::create(compiled, library(compiled, how.backend), tensors, options));
   GeneratorOptions generator_options;
   generator_options.prefill_chunk = how.prefill_chunk;
   generator_options.capture = Capture::all;

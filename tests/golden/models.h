@@ -1,4 +1,5 @@
-// The golden checkpoints as tests want them: compiled in memory, opened with a library of one's choice, their prompts read.
+// The golden checkpoints as tests want them: compiled in memory, opened with a library of one's
+// choice, their prompts read.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ std::string folder(const std::string& model);
 std::vector<std::vector<int32_t>> prompts(const std::string& model);
 
 // Compiled once for equal arguments, kept for the process.
-std::shared_ptr<const Plan> plan(const std::string& model, DType dtype, bool fusion, const std::string& target);
+std::shared_ptr<const Plan> plan(const std::string& model, DType dtype, bool fusion,
+                                 const std::string& target);
 
 struct How {
   std::string target = "cpu:v3";
@@ -33,6 +35,7 @@ struct Outcome {
   std::vector<std::vector<int32_t>> tokens;
   std::vector<std::vector<float>> logits;
 };
-Outcome generate(const std::string& model, DType dtype, const std::vector<Request>& requests, const How& how);
+Outcome generate(const std::string& model, DType dtype, const std::vector<Request>& requests,
+                 const How& how);
 
 }  // namespace gm::golden

@@ -1,5 +1,5 @@
-// The comparison layer by layer must see a single rounding that is left out. Each mutant is the golden model with one
-// rounding less; the unchanged model passes, every mutant fails.
+// The comparison layer by layer must see a single rounding that is left out. Each mutant is the
+// golden model with one rounding less; the unchanged model passes, every mutant fails.
 #include <gtest/gtest.h>
 
 #include "models.h"
@@ -24,9 +24,11 @@ Graph changed(const Graph& old, const Mutant& mutant) {
   std::vector<ValueId> moved(old.values().size());
   for (const Value& value : old.values()) {
     ValueId& to = moved[index_of(value.id)];
-    if (value.kind == ValueKind::input) to = graph.add_input(value.name, value.type, value.contract);
+    if (value.kind == ValueKind::input)
+      to = graph.add_input(value.name, value.type, value.contract);
     if (value.kind == ValueKind::state) to = graph.add_state(value.name, value.type);
-    if (value.kind == ValueKind::weight) to = graph.add_weight(value.name, value.type, *value.source);
+    if (value.kind == ValueKind::weight)
+      to = graph.add_weight(value.name, value.type, *value.source);
   }
   for (const Op& op : old.ops()) {
     std::vector<ValueId> inputs;
@@ -34,7 +36,8 @@ Graph changed(const Graph& old, const Mutant& mutant) {
     std::vector<std::string> names;
     for (ValueId output : op.outputs) names.push_back(old.value(output).name);
     Attrs attrs = op.attrs;
-    if (*mutant.attribute != '\0' && op.kind == mutant.op && op.where.ends_with(mutant.where)) attrs[mutant.attribute] = std::string("f32");
+    if (*mutant.attribute != '\0' && op.kind == mutant.op && op.where.ends_with(mutant.where))
+      attrs[mutant.attribute] = std::string("f32");
     const auto results = graph.add_op(op.kind, inputs, attrs, op.where, names);
     GM_CHECK(results.has_value(), "{}", results.error().to_string());
     for (size_t i = 0; i < results->size(); ++i) moved[index_of(op.outputs[i])] = (*results)[i];
@@ -53,7 +56,9 @@ Graph changed(const Graph& old, const Mutant& mutant) {
 void drop_roundings(Block& block) {
   for (Stmt& stmt : block) {
     if (auto* store = std::get_if<StoreStmt>(&stmt.node)) {
-      store->value = rewrite(store->value, [](const Expr& e) { return e->kind == ExprKind::round ? e->args[0] : Expr(); });
+      store->value = rewrite(store->value, [](const Expr& e) {
+        return e->kind == ExprKind::round ? e->args[0] : Expr();
+      });
     }
     if (auto* loop = std::get_if<ForStmt>(&stmt.node)) drop_roundings(loop->body);
     if (auto* guarded = std::get_if<IfStmt>(&stmt.node)) drop_roundings(guarded->body);
@@ -98,7 +103,8 @@ int failures(const std::string& name, const Mutant& mutant) {
   GM_CHECK(library.has_value(), "{}", library.error().to_string());
   InstanceOptions instance_options;
   instance_options.sizes.rows = 128;
-  const auto instance = Instance::create(plan, std::shared_ptr<KernelLibrary>(*std::move(library)), *tensors, instance_options);
+  const auto instance = Instance::create(plan, std::shared_ptr<KernelLibrary>(*std::move(library)),
+                                         *tensors, instance_options);
   GM_CHECK(instance.has_value(), "{}", instance.error().to_string());
   const auto goldens = Goldens::open(folder(name));
   GM_CHECK(goldens.has_value(), "{}", goldens.error().to_string());
@@ -112,20 +118,26 @@ int failures(const std::string& name, const Mutant& mutant) {
 }
 
 TEST(Mutants, TheModelItselfPasses) {
-  for (const char* name : {"dense-tiny", "dense-odd", "moe-tiny"}) EXPECT_EQ(failures(name, {"none", "", "", "dtype"}), 0) << name;
+  for (const char* name : {"dense-tiny", "dense-odd", "moe-tiny"})
+    EXPECT_EQ(failures(name, {"none", "", "", "dtype"}), 0) << name;
 }
 
 class Roundings : public testing::TestWithParam<Mutant> {};
 
 TEST_P(Roundings, OneLessIsSeen) {
-  for (const char* name : {"dense-tiny", "dense-odd"}) EXPECT_GT(failures(name, GetParam()), 0) << name;
+  for (const char* name : {"dense-tiny", "dense-odd"})
+    EXPECT_GT(failures(name, GetParam()), 0) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Mutants, Roundings,
-                         testing::Values(Mutant{"conv", "causal_conv", "", ""}, Mutant{"beta", "sigmoid", ".beta", "dtype"},
-                                         Mutant{"gated_norm", "rms_norm", "linear_attn.norm", "dtype"}, Mutant{"swiglu", "silu", "mlp.act", "dtype"},
-                                         Mutant{"scores", "attention", "", "interior"}, Mutant{"rope", "rope", "", "interior"}),
-                         [](const testing::TestParamInfo<Mutant>& mutant) { return std::string(mutant.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Mutants, Roundings,
+    testing::Values(Mutant{"conv", "causal_conv", "", ""},
+                    Mutant{"beta", "sigmoid", ".beta", "dtype"},
+                    Mutant{"gated_norm", "rms_norm", "linear_attn.norm", "dtype"},
+                    Mutant{"swiglu", "silu", "mlp.act", "dtype"},
+                    Mutant{"scores", "attention", "", "interior"},
+                    Mutant{"rope", "rope", "", "interior"}),
+    [](const testing::TestParamInfo<Mutant>& mutant) { return std::string(mutant.param.name); });
 
 }  // namespace
 }  // namespace gm::golden

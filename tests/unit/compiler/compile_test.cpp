@@ -15,7 +15,8 @@ TEST(Compile, GoldenModelsReachThePlan) {
       options.native = false;
       options.check_outputs = true;
       const auto result = compile_model(*model, options);
-      ASSERT_TRUE(result) << name << (fusion ? " fused\n" : " unfused\n") << result.error().to_string();
+      ASSERT_TRUE(result) << name << (fusion ? " fused\n" : " unfused\n")
+                          << result.error().to_string();
       ASSERT_TRUE(result->plan);
     }
   }

@@ -35,7 +35,9 @@ Graph graph() {
 
 std::string names(const Graph& g, const Region& region) {
   std::string text;
-  for (const Member& m : region.members) text += fmt::format("{}{}:{}", text.empty() ? "" : " ", g.value(g.op(m.op).outputs[0]).name, to_string(m.role));
+  for (const Member& m : region.members)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", g.value(g.op(m.op).outputs[0]).name,
+                        to_string(m.role));
   return text;
 }
 
@@ -57,7 +59,8 @@ TEST(Fuse, NormSiblingsEpilogueAndResidual) {
 TEST(Fuse, DecisionsDoNotDependOnNames) {
   std::string renamed = kText;
   for (const char* place : {"\"norm\"", "\"q\"", "\"k\"", "\"s\"", "\"p\"", "\"o\"", "\"y\""}) {
-    for (size_t at = renamed.find(std::string("@ ") + place); at != std::string::npos; at = renamed.find(std::string("@ ") + place, at + 1)) {
+    for (size_t at = renamed.find(std::string("@ ") + place); at != std::string::npos;
+         at = renamed.find(std::string("@ ") + place, at + 1)) {
       renamed.replace(at, std::string("@ ").size() + std::string(place).size(), "@ \"somewhere\"");
     }
   }
@@ -92,17 +95,25 @@ TEST_P(RegionFaults, AreFound) {
   const auto result = verify_regions(g, regions);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, GetParam().code) << result.error().to_string();
-  EXPECT_NE(result.error().to_string().find(GetParam().text), std::string::npos) << result.error().to_string();
+  EXPECT_NE(result.error().to_string().find(GetParam().text), std::string::npos)
+      << result.error().to_string();
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, RegionFaults,
     testing::Values(
-        Fault{"OpInNoRegion", [](Regions& r) { r.regions[1].members.pop_back(); }, Code::region_partition, "no region holds 'y'"},
-        Fault{"OpInTwoRegions", [](Regions& r) { r.regions[1].members.push_back(r.regions[0].members[0]); }, Code::region_partition, "'norm' is in region 'q+1' too"},
-        Fault{"EmptyRegion", [](Regions& r) { r.regions.push_back({"empty", {}}); }, Code::region_partition, "the region has no op"},
-        Fault{"UnknownOp", [](Regions& r) { r.regions[1].members.push_back({OpId{99}, Role::member}); }, Code::region_partition, "op 99 does not exist"},
-        Fault{"Order", [](Regions& r) { std::swap(r.regions[0], r.regions[1]); }, Code::region_order, "which a later region computes"},
+        Fault{"OpInNoRegion", [](Regions& r) { r.regions[1].members.pop_back(); },
+              Code::region_partition, "no region holds 'y'"},
+        Fault{"OpInTwoRegions",
+              [](Regions& r) { r.regions[1].members.push_back(r.regions[0].members[0]); },
+              Code::region_partition, "'norm' is in region 'q+1' too"},
+        Fault{"EmptyRegion", [](Regions& r) { r.regions.push_back({"empty", {}}); },
+              Code::region_partition, "the region has no op"},
+        Fault{"UnknownOp",
+              [](Regions& r) { r.regions[1].members.push_back({OpId{99}, Role::member}); },
+              Code::region_partition, "op 99 does not exist"},
+        Fault{"Order", [](Regions& r) { std::swap(r.regions[0], r.regions[1]); },
+              Code::region_order, "which a later region computes"},
         // {h, q, k, s, p, y} and {o}: the first needs the second, which needs the first.
         Fault{"NotConvex",
               [](Regions& r) {
@@ -110,10 +121,19 @@ INSTANTIATE_TEST_SUITE_P(
                 r.regions[1].members.pop_back();
               },
               Code::region_order, "'y' needs 'o', which a later region computes"},
-        Fault{"RejectedWithoutReason", [](Regions& r) { r.ledger.back().reason = Reason::saves_launch; }, Code::region_ledger, "is rejected without a reason"},
-        Fault{"LedgerLacksDecision", [](Regions& r) { std::erase_if(r.ledger, [](const Decision& d) { return d.verdict == Verdict::accepted; }); }, Code::region_ledger, "replaying the ledger does not put"},
-        Fault{"LedgerJoinsMore", [](Regions& r) { r.ledger.back().verdict = Verdict::accepted; }, Code::region_ledger, "replaying the ledger does not put"},
-        Fault{"LedgerNamesUnknownOp", [](Regions& r) { r.ledger[0].ops.push_back(OpId{99}); }, Code::region_ledger, "names op 99"}),
+        Fault{"RejectedWithoutReason",
+              [](Regions& r) { r.ledger.back().reason = Reason::saves_launch; },
+              Code::region_ledger, "is rejected without a reason"},
+        Fault{"LedgerLacksDecision",
+              [](Regions& r) {
+                std::erase_if(r.ledger,
+                              [](const Decision& d) { return d.verdict == Verdict::accepted; });
+              },
+              Code::region_ledger, "replaying the ledger does not put"},
+        Fault{"LedgerJoinsMore", [](Regions& r) { r.ledger.back().verdict = Verdict::accepted; },
+              Code::region_ledger, "replaying the ledger does not put"},
+        Fault{"LedgerNamesUnknownOp", [](Regions& r) { r.ledger[0].ops.push_back(OpId{99}); },
+              Code::region_ledger, "names op 99"}),
     [](const testing::TestParamInfo<Fault>& fault) { return std::string(fault.param.name); });
 
 TEST(RegionText, ReadsBackExactly) {
@@ -136,17 +156,25 @@ TEST(RegionText, MistakesAreLocated) {
     int line, column;
     const char* message;
   };
-  for (const Mistake& m : {Mistake{"regions {\n  region \"a\" generated { anchor %nope }\n}", Code::ir_name, 2, 33, "the graph has no value %nope"},
-                           Mistake{"regions {\n  region \"a\" generated { anchor %x }\n}", Code::ir_name, 2, 33, "no op computes %x"},
-                           Mistake{"regions {\n  region \"a\" generated { captain %q }\n}", Code::ir_syntax, 2, 26, "'captain' is no role"},
-                           Mistake{"regions {\n  accepted fuse why \"\" { %q }\n}", Code::ir_name, 2, 17, "'why' is no reason"},
-                           Mistake{"regions {\n  merge\n}", Code::ir_syntax, 2, 3, "'region', 'accepted', 'rejected' or '}'"},
-                           Mistake{"regions {", Code::ir_syntax, 1, 10, "'region', 'accepted', 'rejected' or '}'"}}) {
+  for (const Mistake& m :
+       {Mistake{"regions {\n  region \"a\" generated { anchor %nope }\n}", Code::ir_name, 2, 33,
+                "the graph has no value %nope"},
+        Mistake{"regions {\n  region \"a\" generated { anchor %x }\n}", Code::ir_name, 2, 33,
+                "no op computes %x"},
+        Mistake{"regions {\n  region \"a\" generated { captain %q }\n}", Code::ir_syntax, 2, 26,
+                "'captain' is no role"},
+        Mistake{"regions {\n  accepted fuse why \"\" { %q }\n}", Code::ir_name, 2, 17,
+                "'why' is no reason"},
+        Mistake{"regions {\n  merge\n}", Code::ir_syntax, 2, 3,
+                "'region', 'accepted', 'rejected' or '}'"},
+        Mistake{"regions {", Code::ir_syntax, 1, 10, "'region', 'accepted', 'rejected' or '}'"}}) {
     const auto parsed = parse_regions(m.text, "r.gm", g);
     ASSERT_FALSE(parsed) << m.text;
     EXPECT_EQ(parsed.error().code, m.code) << parsed.error().to_string();
-    EXPECT_EQ(parsed.error().location, Location::of_text("r.gm", m.line, m.column)) << parsed.error().to_string();
-    EXPECT_NE(parsed.error().message.find(m.message), std::string::npos) << parsed.error().to_string();
+    EXPECT_EQ(parsed.error().location, Location::of_text("r.gm", m.line, m.column))
+        << parsed.error().to_string();
+    EXPECT_NE(parsed.error().message.find(m.message), std::string::npos)
+        << parsed.error().to_string();
   }
 }
 
