@@ -85,6 +85,7 @@ Result<Exit> ProgramLine::parse_and_run(std::vector<std::string> words) {
   }
   if (!words[0].starts_with("-")) {
     std::vector<std::string> known;
+    known.reserve(commands_.size());
     for (const auto& [command, body] : commands_) known.push_back(command->get_name());
     if (std::ranges::find(known, words[0]) == known.end()) {
       return err(Code::command_line, {}, suggestion(words[0], known, app_.get_name()),
