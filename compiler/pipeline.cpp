@@ -91,7 +91,10 @@ Result<Module> run_pipeline(Module module, const PipelineOptions& options,
   int number = 0;
   for (const Pass* pass : passes) {
     ++number;
-    if (options.skip.contains(std::string(pass->name))) continue;
+    if (options.skip.contains(std::string(pass->name))) {
+      if (options.stop_after == pass->name) break;
+      continue;
+    }
     for (const Unit& unit : module.units) {
       if (unit.level() != pass->from) {
         return err(Code::pass_level, Location::of_path("", unit.name),

@@ -74,9 +74,12 @@ std::vector<int> Regions::region_of(const Graph& graph) const {
 
 namespace {
 
+// The regions of a text are its writer's; those of a pass are not.
+constexpr const char* kFix =
+    "correct the text; if a pass made these regions, that is a bug of ours: --dump-dir shows which";
+
 Error fault(Code code, const Regions& regions, size_t r, std::string text) {
-  return err(code, Location::of_path("regions", regions.regions[r].name),
-             "this is a bug in a fusion rule; find it with --dump-dir", "{}", text);
+  return err(code, Location::of_path("regions", regions.regions[r].name), kFix, "{}", text);
 }
 
 Result<> verify_partition(const Graph& graph, const Regions& regions) {
@@ -106,9 +109,8 @@ Result<> verify_partition(const Graph& graph, const Regions& regions) {
   }
   for (const Op& op : graph.ops()) {
     if (!is_view(graph, op) && seen[index_of(op.id)] < 0) {
-      return err(Code::region_partition, Location::of_path("regions", op.where),
-                 "this is a bug in a fusion rule; find it with --dump-dir", "no region holds '{}'",
-                 op.where);
+      return err(Code::region_partition, Location::of_path("regions", op.where), kFix,
+                 "no region holds '{}'", op.where);
     }
   }
   return {};
@@ -146,13 +148,13 @@ Result<> verify_ledger(const Graph& graph, const Regions& regions) {
     const Location where = Location::of_path("ledger", fmt::format("#{}", i));
     for (OpId op : d.ops) {
       if (index_of(op) >= parent.size()) {
-        return err(Code::region_ledger, where, "this is a bug in a fusion rule",
+        return err(Code::region_ledger, where, kFix,
                    "decision #{} names op {}, which does not exist", i, index_of(op));
       }
     }
     if (d.verdict != Verdict::accepted) {
       if (static_cast<int>(d.reason) < 200) {
-        return err(Code::region_ledger, where, "this is a bug in a fusion rule",
+        return err(Code::region_ledger, where, kFix,
                    "decision #{} is rejected without a reason for it", i);
       }
       continue;

@@ -32,6 +32,20 @@ std::vector<ValueId> values_used_outside(const Partition& p, int group) {
   return values;
 }
 
+namespace {
+
+// Whether some op of `group` reads a value of `other`.
+bool reads_from(const Partition& p, int group, int other) {
+  return std::ranges::any_of(p.members(group), [&](OpId id) {
+    return std::ranges::any_of(p.graph().op(id).inputs, [&](ValueId input) {
+      const Op* from = p.graph().producer(view_base(p.graph(), input));
+      return from != nullptr && p.group_of(from->id) == other;
+    });
+  });
+}
+
+}  // namespace
+
 bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_output) {
   const Graph& graph = p.graph();
   std::set<int> users;
@@ -73,6 +87,13 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
       refuse(Reason::slot_not_supported,
              fmt::format("{} has no place for a prologue at operand {}", op.kind, blocked->operand),
              user);
+      continue;
+    }
+    // What comes from the users' own anchor is at hand only at the elements that are stored, which
+    // is for an epilogue.
+    if (p.has_anchor(user) && reads_from(p, group, user)) {
+      refuse(Reason::index_maps_differ,
+             "it reads what the kernel computes at other elements than are stored", user);
       continue;
     }
     if (!p.can_merge({group, user})) {

@@ -26,44 +26,63 @@ const TensorType* anchor_type(const Partition& p, int group, ValueId edge) {
   return nullptr;
 }
 
-// Why `op` cannot follow the producer of `edge` in its group; nothing if it can.
-std::optional<std::pair<Reason, std::string>> obstacle(const Partition& p, const Op& op,
-                                                       ValueId edge) {
+using Obstacle = std::optional<std::pair<Reason, std::string>>;
+
+// Why `op` cannot compute at the elements at which `group` stores what follows its anchor; nothing
+// if it can. `follows` are the ops outside of the group that would follow the anchor too.
+Obstacle obstacle_at(const Partition& p, const Op& op, int group, const std::set<OpId>& follows) {
+  const Graph& graph = p.graph();
+  const TensorType& mine = graph.value(op.outputs[0]).type;
+  for (ValueId input : op.inputs) {
+    const ValueId base = view_base(graph, input);
+    const Op* from = graph.producer(base);
+    if (from == nullptr || (p.group_of(from->id) != group && !follows.contains(from->id))) continue;
+    if (p.def(op).op_class != OpClass::pointwise) {
+      return {{Reason::producer_needs_whole_row,
+               fmt::format("{} needs rows of %{} that no work item holds", op.kind,
+                           graph.value(base).name)}};
+    }
+    const TensorType* stored = anchor_type(p, group, base);
+    if (base != input) {
+      return {{Reason::index_maps_differ,
+               fmt::format("{} reads %{} through a view", op.kind, graph.value(base).name)}};
+    }
+    const std::vector<SymExpr>& shape = stored != nullptr ? stored->shape : mine.shape;
+    if (mine.shape != shape || graph.value(input).type.shape != shape) {
+      return {{Reason::index_maps_differ,
+               fmt::format("%{} is {}, its operand %{} is {}", graph.value(op.outputs[0]).name,
+                           mine.to_string(), graph.value(input).name,
+                           graph.value(input).type.to_string())}};
+    }
+  }
+  return {};
+}
+
+// Why the group of `op` cannot join the group that computes `edge`. All that comes to depend on an
+// anchor must follow it element by element, not only `op` itself.
+Obstacle obstacle(const Partition& p, const Op& op, ValueId edge) {
   const Graph& graph = p.graph();
   const Op& producer = *graph.producer(edge);
   const int group = p.group_of(producer.id);
   const OpDef& def = p.def(producer);
   if (def.op_class == OpClass::kernel_like) {
     const ResultDef& result = def.results[static_cast<size_t>(graph.value(edge).result_index)];
-    if (!result.takes_epilogue)
+    if (!result.takes_epilogue) {
       return {{Reason::slot_not_supported,
                fmt::format("{} has no place for an epilogue behind '{}'", def.name, result.name)}};
+    }
   }
-  // Every operand that the group computes from its anchor must be at hand at the very elements that
-  // are stored.
-  for (ValueId input : op.inputs) {
-    const ValueId base = view_base(graph, input);
-    const Op* from = graph.producer(base);
-    if (from == nullptr || p.group_of(from->id) != group) continue;
-    const TensorType* stored = anchor_type(p, group, base);
-    if (stored == nullptr) {
-      if (base != input || graph.value(input).type.shape != graph.value(op.outputs[0]).type.shape) {
-        return {
-            {Reason::index_maps_differ, fmt::format("{} reads %{} at other elements than it writes",
-                                                    op.kind, graph.value(input).name)}};
-      }
-      continue;
-    }
-    if (base != input) {
-      return {{Reason::index_maps_differ,
-               fmt::format("{} reads %{} through a view", op.kind, graph.value(base).name)}};
-    }
-    const TensorType& mine = graph.value(op.outputs[0]).type;
-    if (mine.shape != stored->shape || graph.value(input).type.shape != stored->shape) {
-      return {{Reason::index_maps_differ,
-               fmt::format("%{} is {}, the kernel stores {}", graph.value(op.outputs[0]).name,
-                           mine.to_string(), stored->to_string())}};
-    }
+  if (!p.has_anchor(group)) return obstacle_at(p, op, group, {});
+  std::set<OpId> follows;
+  for (OpId id : p.members(p.group_of(op.id))) {
+    const Op& member = graph.op(id);
+    const bool depends = std::ranges::any_of(member.inputs, [&](ValueId input) {
+      const Op* from = graph.producer(view_base(graph, input));
+      return from != nullptr && (p.group_of(from->id) == group || follows.contains(from->id));
+    });
+    if (!depends) continue;
+    if (auto why = obstacle_at(p, member, group, follows)) return why;
+    follows.insert(id);
   }
   return {};
 }

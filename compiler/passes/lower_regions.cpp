@@ -11,7 +11,10 @@ Result<Module> pack_module_weights(const Module& module) {
 }
 
 Result<Module> lower_regions(const Module& module) {
-  GM_CHECK(module.packing.has_value(), "pack-weights runs before lower-regions");
+  if (!module.packing) {
+    return err(Code::pass_level, {}, "put pack-weights before lower-regions",
+               "pass 'lower-regions' needs to know where the weights lie");
+  }
   Module result = module;
   for (Unit& unit : result.units) {
     std::vector<LoweredRegion> kernels;
