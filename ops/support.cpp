@@ -167,10 +167,13 @@ std::expected<std::vector<SymExpr>, std::string> broadcast_shape(const OpInstanc
 
 Expr read_broadcast(ReadContext& ctx, size_t operand, std::span<const Expr> indices) {
   const auto& dims = ctx.op().input(operand).shape;
+  const auto& all = ctx.result().shape;
   std::vector<Expr> own;
   own.reserve(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
-    own.push_back(dims[d] == SymExpr(1) ? number(0) : indices[indices.size() - dims.size() + d]);
+    const size_t i = indices.size() - dims.size() + d;
+    // Where the result has one element too, its own index: what computes there is found by it.
+    own.push_back(dims[d] == SymExpr(1) && all[i] != SymExpr(1) ? number(0) : indices[i]);
   }
   return ctx.read(operand, std::move(own));
 }
