@@ -18,6 +18,9 @@ target_compile_options(graphmill_options INTERFACE
   $<$<BOOL:${GRAPHMILL_WERROR}>:-Werror>)
 target_include_directories(graphmill_options INTERFACE ${CMAKE_SOURCE_DIR})
 
+# Everything that is hot is generated code or codegen/tile/vm_loops; -O2 builds a fifth faster than -O3.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
 if(GRAPHMILL_ASSERTIONS)
   add_compile_options(-UNDEBUG)  # options come after the build type's flags, which define it
   add_compile_definitions(_GLIBCXX_ASSERTIONS)

@@ -29,6 +29,7 @@ function(graphmill_unit_test name)
   endif()
   add_executable(unit_${name} ${sources})
   target_link_libraries(unit_${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_options(unit_${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # long and cold
   target_compile_definitions(unit_${name} PRIVATE GRAPHMILL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   gtest_discover_tests(unit_${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
 endfunction()
