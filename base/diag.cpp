@@ -4,6 +4,33 @@
 #include <cstdlib>
 
 namespace gm {
+namespace {
+
+constexpr size_t kMostShown = 2000;
+
+// Messages quote what users gave. A line break in it must not look like a line of ours, an escape
+// sequence must not reach the terminal, and a file's worth of text must not bury what is said about
+// it.
+std::string one_line(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    if (shown.size() > kMostShown && (static_cast<unsigned char>(c) & 0xc0) != 0x80) {
+      return shown + " ...";
+    }
+    if (c == '\n') {
+      shown += "\\n";
+    } else if (c == '\t') {
+      shown += "\\t";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
+}  // namespace
 
 std::string code_name(Code code) { return fmt::format("GM{:04}", static_cast<int>(code)); }
 
@@ -40,17 +67,17 @@ Diag&& Diag::at(Location where) && {
 }
 
 std::string Diag::to_string() const {
-  std::string text = fmt::format("error: {} [{}]\n", message, code_name(code));
+  std::string text = fmt::format("error: {} [{}]\n", one_line(message), code_name(code));
   // A text without a file name (a string given on the command line) still has a line and a column.
-  if (const std::string where = location.to_string(); !where.empty()) {
+  if (const std::string where = one_line(location.to_string()); !where.empty()) {
     text += fmt::format("  at {}\n", where);
   }
   for (const Note& n : notes) {
-    const std::string where = n.location.to_string();
-    text += where.empty() ? fmt::format("  note: {}\n", n.message)
-                          : fmt::format("  note: {}, at {}\n", n.message, where);
+    const std::string where = one_line(n.location.to_string());
+    text += where.empty() ? fmt::format("  note: {}\n", one_line(n.message))
+                          : fmt::format("  note: {}, at {}\n", one_line(n.message), where);
   }
-  if (!fix.empty()) text += fmt::format("  fix: {}\n", fix);
+  if (!fix.empty()) text += fmt::format("  fix: {}\n", one_line(fix));
   return text;
 }
 

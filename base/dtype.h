@@ -1,4 +1,5 @@
-// Element types and their exact conversions. bf16 is rounded to nearest, ties to even; a NaN stays a quiet NaN.
+// Element types and their exact conversions. bf16 is rounded to nearest, ties to even; a NaN stays
+// a quiet NaN.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,14 @@
 
 namespace gm {
 
-enum class DType : uint8_t { f32, bf16, f16, i32, i8, pred };  // pred: a comparison's result, never in memory
+enum class DType : uint8_t {
+  f32,
+  bf16,
+  f16,
+  i32,
+  i8,
+  pred
+};  // pred: a comparison's result, never in memory
 
 int64_t size_bytes(DType dtype);  // pred has none: GM_CHECK
 std::string_view to_string(DType dtype);

@@ -93,8 +93,8 @@ class Builder : public nlohmann::json_sax<Json> {
       }
     }
     const size_t index = position > 0 ? position - 1 : 0;
-    return fail(Code::json_syntax, std::min(index, text_.size()), "",
-                "not well-formed JSON: " + what);
+    return fail(Code::json_syntax, std::min(index, text_.size()),
+                "correct the text there, or make the file again", "not well-formed JSON: " + what);
   }
 
  private:
@@ -125,7 +125,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool open(Json container) {
     if (stack_.size() == kMaxDepth) {
-      return fail(Code::json_syntax, read_index() - 1, "",
+      return fail(Code::json_syntax, read_index() - 1,
+                  "make the file again: none of those that are read here is so deep",
                   fmt::format("JSON nested deeper than {} levels", kMaxDepth));
     }
     stack_.push_back({place(std::move(container)), {}});
@@ -199,8 +200,8 @@ std::string_view kind_of(const Json& value) {
 }
 
 Error wrong_type(const JsonView& view, std::string_view expected) {
-  return err(Code::json_field, view.where(), "", "expected {}, found {}", expected,
-             kind_of(view.json()));
+  return err(Code::json_field, view.where(), fmt::format("put {} there", expected),
+             "expected {}, found {}", expected, kind_of(view.json()));
 }
 
 // What has no JSON form must not be written as something else: the library would print a NaN as
@@ -243,8 +244,8 @@ Result<JsonView> JsonView::at(std::string_view key) const {
   std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
   const auto found = value_->find(key);
   if (found == value_->end()) {
-    return err(Code::json_field, Location::of_path(file_, std::move(path)), "",
-               "field \"{}\" is missing", key);
+    return err(Code::json_field, Location::of_path(file_, std::move(path)),
+               "add it, or make the file again", "field \"{}\" is missing", key);
   }
   return JsonView(*found, file_, std::move(path));
 }
@@ -296,7 +297,8 @@ Result<int64_t> JsonView::integer(int64_t lo, int64_t hi) const {
   const bool fits =
       !value_->is_number_unsigned() || value_->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
   if (!fits || value_->get<int64_t>() < lo || value_->get<int64_t>() > hi) {
-    return err(Code::json_field, where(), "", "expected {}, found {}", expected, value_->dump());
+    return err(Code::json_field, where(), fmt::format("put {} there", expected),
+               "expected {}, found {}", expected, value_->dump());
   }
   return value_->get<int64_t>();
 }
@@ -304,7 +306,8 @@ Result<int64_t> JsonView::integer(int64_t lo, int64_t hi) const {
 Result<double> JsonView::number() const {
   if (!value_->is_number()) return wrong_type(*this, "a number");
   const double value = value_->get<double>();
-  if (!std::isfinite(value)) return err(Code::json_field, where(), "", "expected a finite number");
+  if (!std::isfinite(value))
+    return err(Code::json_field, where(), "put a finite number there", "expected a finite number");
   return value;
 }
 

@@ -27,7 +27,8 @@ class MappedFile {
 };
 
 // A small text file as a string; files over `limit_bytes` are refused.
-Result<std::string> read_text_file(const std::filesystem::path& path, size_t limit_bytes = 64u << 20);
+Result<std::string> read_text_file(const std::filesystem::path& path,
+                                   size_t limit_bytes = 64u << 20);
 // Writes to a temporary name beside `path` and renames, so that a failure leaves no half file.
 Result<> write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Result<> write_file_atomically(const std::filesystem::path& path, std::string_view text);

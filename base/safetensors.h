@@ -1,5 +1,6 @@
-// Reading checkpoints: one safetensors file, or a folder of shards with model.safetensors.index.json, memory-mapped and
-// never trusted. Tensor data is read with memcpy only, since files may place tensors at odd offsets.
+// Reading checkpoints: one safetensors file, or a folder of shards with
+// model.safetensors.index.json, memory-mapped and never trusted. Tensor data is read with memcpy
+// only, since files may place tensors at odd offsets.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace gm {
 
-// One tensor as the header describes it. `dtype` is the file's own word ("BF16", "F8_E4M3", ...): what may be used is
-// the importer's business.
+// One tensor as the header describes it. `dtype` is the file's own word ("BF16", "F8_E4M3", ...):
+// what may be used is the importer's business.
 struct StoredTensor {
   std::string name;
   std::string dtype;
@@ -29,11 +30,12 @@ struct StoredTensor {
 // Tensors by name over one or several files. Movable; spans stay valid while it lives.
 class SafeTensors {
  public:
-  // A *.safetensors file. Errors: unreadable, header longer than the file, bad JSON, unknown dtype word, offsets out of
-  // order, past the end, overlapping, or not size(dtype) * product(shape), duplicate names.
+  // A *.safetensors file. Errors: unreadable, header longer than the file, bad JSON, unknown dtype
+  // word, offsets out of order, past the end, overlapping, or not size(dtype) * product(shape),
+  // duplicate names.
   static Result<SafeTensors> open_file(const std::filesystem::path& file);
-  // A checkpoint folder: model.safetensors.index.json if there is one (every shard it names must exist and hold exactly
-  // the tensors mapped to it), else model.safetensors.
+  // A checkpoint folder: model.safetensors.index.json if there is one (every shard it names must
+  // exist and hold exactly the tensors mapped to it), else model.safetensors.
   static Result<SafeTensors> open_folder(const std::filesystem::path& folder);
 
   const StoredTensor* find(std::string_view name) const;

@@ -36,12 +36,24 @@ enum class ExprKind : uint8_t {
 };
 
 // X(name, argument type, result type); `same` keeps the argument's.
-#define GM_UNARY_OPS(X)                                                                          \
-  X(neg, f32, f32)                                                                               \
-  X(abs, f32, f32) X(sqrt, f32, f32) X(floor, f32, f32) X(round_even, f32, f32) X(exp, f32, f32) \
-      X(log1p, f32, f32) X(sin, f32, f32) X(cos, f32, f32) X(rsqrt, f32, f32)                    \
-          X(to_bits, f32, bits) X(from_bits, bits, f32) X(to_f32, index, f32)                    \
-              X(f32_to_bits, f32, bits) X(logical_not, pred, pred)
+// clang-format off
+#define GM_UNARY_OPS(X)     \
+  X(neg, f32, f32)          \
+  X(abs, f32, f32)          \
+  X(sqrt, f32, f32)         \
+  X(floor, f32, f32)        \
+  X(round_even, f32, f32)   \
+  X(exp, f32, f32)          \
+  X(log1p, f32, f32)        \
+  X(sin, f32, f32)          \
+  X(cos, f32, f32)          \
+  X(rsqrt, f32, f32)        \
+  X(to_bits, f32, bits)     \
+  X(from_bits, bits, f32)   \
+  X(to_f32, index, f32)     \
+  X(f32_to_bits, f32, bits) \
+  X(logical_not, pred, pred)
+// clang-format on
 // to_bits/from_bits reinterpret; f32_to_bits converts an integral f32 in [-2^31, 2^31) to a two's
 // complement int32; to_f32 converts an index (rounding to nearest even).
 

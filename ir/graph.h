@@ -1,7 +1,8 @@
-// L0: a graph of tensor operations in SSA form. Values have a dtype (which is their rounding) and a symbolic shape; state
-// (KV pages, conv history, the recurrent S) is a value too: an op that writes state takes one version and yields the
-// next. A Graph is built once and then only read; a pass that changes something builds a new Graph. Ids are dense,
-// 32-bit, in definition order, never reused. Boost.Graph serves the algorithms of ir/algorithms.h and stays there.
+// L0: a graph of tensor operations in SSA form. Values have a dtype (which is their rounding) and a
+// symbolic shape; state (KV pages, conv history, the recurrent S) is a value too: an op that writes
+// state takes one version and yields the next. A Graph is built once and then only read; a pass
+// that changes something builds a new Graph. Ids are dense, 32-bit, in definition order, never
+// reused. Boost.Graph serves the algorithms of ir/algorithms.h and stays there.
 #pragma once
 
 #include <cstdint>
@@ -33,29 +34,34 @@ struct TensorType {
 };
 
 // Attribute values print and parse back exactly (floats in shortest round-trip form).
-using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+using Attr =
+    std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 using Attrs = std::map<std::string, Attr, std::less<>>;
 
-// What the runtime promises about an i32 step input, and checks on the host before each step. The L2 verifier builds on it.
+// What the runtime promises about an i32 step input, and checks on the host before each step. The
+// L2 verifier builds on it.
 struct Contract {
-  SymExpr lo = 0;                // each element e: lo <= e
-  std::optional<SymExpr> hi;     // e < hi
-  bool monotone = false;         // ascending; first element 0, last element `total` (sequence starts)
+  SymExpr lo = 0;             // each element e: lo <= e
+  std::optional<SymExpr> hi;  // e < hi
+  bool monotone = false;      // ascending; first element 0, last element `total` (sequence starts)
   std::optional<SymExpr> total;  // only with monotone
   bool distinct = false;         // no two elements that are not negative are equal
-  bool consecutive = false;      // within each sequence, each element is the one before it plus one (positions)
-  bool masked = false;           // a negative element marks a padded row, which must not touch state
+  bool consecutive =
+      false;  // within each sequence, each element is the one before it plus one (positions)
+  bool masked = false;  // a negative element marks a padded row, which must not touch state
   bool operator==(const Contract&) const = default;
 };
 
-// Where a weight comes from: a checkpoint tensor by canonical name (prefixes stripped), optionally a range of rows of
-// one axis of it. `stored_shape` is the whole tensor's; dropping the slice's other rows and unit axes gives the value's shape.
+// Where a weight comes from: a checkpoint tensor by canonical name (prefixes stripped), optionally
+// a range of rows of one axis of it. `stored_shape` is the whole tensor's; dropping the slice's
+// other rows and unit axes gives the value's shape.
 struct WeightSource {
   std::string tensor;
   std::vector<int64_t> stored_shape;
   int slice_axis = -1;  // -1: the whole tensor
   int64_t slice_begin = 0, slice_end = 0;
-  std::vector<double> values;  // if not empty: no tensor at all but these numbers (rotary frequencies), exact in f32
+  std::vector<double> values;  // if not empty: no tensor at all but these numbers (rotary
+                               // frequencies), exact in f32
   bool operator==(const WeightSource&) const = default;
 };
 
@@ -66,11 +72,11 @@ struct Value {
   std::string name;  // unique in the graph; printed as %name
   TensorType type;
   ValueKind kind = ValueKind::result;
-  OpId producer{};                      // kind result
-  int result_index = 0;                 // kind result
-  std::optional<Contract> contract;     // kind input
-  std::optional<WeightSource> source;   // kind weight
-  bool is_state = false;                // kind state, and results that are a later version of one
+  OpId producer{};                     // kind result
+  int result_index = 0;                // kind result
+  std::optional<Contract> contract;    // kind input
+  std::optional<WeightSource> source;  // kind weight
+  bool is_state = false;               // kind state, and results that are a later version of one
 };
 
 struct Op {
@@ -100,13 +106,16 @@ class Graph {
   std::string name;
   SymTable symbols;
 
-  // Building. Names must be new (a result's empty name gets "v<id>"); GM_CHECK otherwise. Operands must exist.
+  // Building. Names must be new (a result's empty name gets "v<id>"); GM_CHECK otherwise. Operands
+  // must exist.
   ValueId add_input(std::string name, TensorType type, std::optional<Contract> contract = {});
   ValueId add_weight(std::string name, TensorType type, WeightSource source);
   ValueId add_state(std::string name, TensorType type);
   // Result types come from the op's inference (ir/opdef.h); an error names `where`.
-  Result<std::vector<ValueId>> add_op(std::string_view kind, std::vector<ValueId> inputs, Attrs attrs, std::string where,
-                                      std::vector<std::string> result_names = {}, Location location = {});
+  Result<std::vector<ValueId>> add_op(std::string_view kind, std::vector<ValueId> inputs,
+                                      Attrs attrs, std::string where,
+                                      std::vector<std::string> result_names = {},
+                                      Location location = {});
   void add_output(std::string name, ValueId value);
   void add_state_output(std::string state_name, ValueId value);
 
@@ -116,12 +125,13 @@ class Graph {
   std::span<const GraphOutput> outputs() const { return outputs_; }
   const Op& op(OpId id) const;
   const Value& value(ValueId id) const;
-  const Op* producer(ValueId id) const;  // nothing unless kind result
+  const Op* producer(ValueId id) const;           // nothing unless kind result
   std::span<const OpId> users(ValueId id) const;  // ascending, each op once
   std::optional<ValueId> find_value(std::string_view name) const;
   bool is_output(ValueId id) const;
 
-  // For the parser and for tests of the verifier, which must be able to build wrong graphs: no inference, no checks.
+  // For the parser and for tests of the verifier, which must be able to build wrong graphs: no
+  // inference, no checks.
   OpId add_op_unchecked(Op op, std::vector<Value> results);
 
  private:

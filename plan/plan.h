@@ -1,6 +1,7 @@
-// A plan: everything the runtime needs to run a compiled model but the weights themselves. It is written by the compiler,
-// stored as an uncompressed zip (plan/plan_file.h), read back and proved sound by an independent checker (plan/check.h)
-// before anything in it is used. docs/plan-format.md describes the members.
+// A plan: everything the runtime needs to run a compiled model but the weights themselves. It is
+// written by the compiler, stored as an uncompressed zip (plan/plan_file.h), read back and proved
+// sound by an independent checker (plan/check.h) before anything in it is used. docs/plan-format.md
+// describes the members.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +22,14 @@ inline constexpr int kPlanFormatMajor = 1;
 inline constexpr int kPlanFormatMinor = 0;
 
 // What a slot's memory is and who owns it.
-//   weight: a WeightBuffer, bound once · activation: bytes of the program's arena · state: a StateBuffer of the pool
-//   input: written by the host before a step · output: read by the host after it
+//   weight: a WeightBuffer, bound once · activation: bytes of the program's arena · state: a
+//   StateBuffer of the pool input: written by the host before a step · output: read by the host
+//   after it
 enum class SlotKind : uint8_t { weight, activation, state, input, output };
 enum class SlotAccess : uint8_t { read, write, read_write };
 
-// What the host promises about an i32 input, and checks before each step (the fields of ir/graph.h's Contract).
+// What the host promises about an i32 input, and checks before each step (the fields of
+// ir/graph.h's Contract).
 struct InputContract {
   SymExpr lo = 0;
   std::optional<SymExpr> hi;
@@ -42,8 +45,8 @@ struct Slot {
   std::string name;  // unique in the program; of a weight or state: the buffer's name
   SlotKind kind{};
   DType dtype{};
-  std::vector<SymExpr> shape;  // over the program's symbols, row-major, dense
-  int64_t arena_offset = -1;   // activation only; a multiple of kArenaAlignment
+  std::vector<SymExpr> shape;             // over the program's symbols, row-major, dense
+  int64_t arena_offset = -1;              // activation only; a multiple of kArenaAlignment
   std::optional<InputContract> contract;  // input, i32
   bool operator==(const Slot&) const = default;
 };
@@ -57,20 +60,22 @@ struct NodeArg {
 
 // One kernel launch. Nodes are listed in an order that respects `after`.
 struct Node {
-  std::string kernel;              // a name in Plan::kernels
-  std::vector<NodeArg> args;       // in the order of the kernel's parameters
-  std::vector<uint32_t> after;     // earlier nodes that must have ended; the transitive reduction is enough
-  // (written slot, read slot) pairs that share memory on purpose: the read slot's last use is this node.
+  std::string kernel;         // a name in Plan::kernels
+  std::vector<NodeArg> args;  // in the order of the kernel's parameters
+  std::vector<uint32_t>
+      after;  // earlier nodes that must have ended; the transitive reduction is enough
+  // (written slot, read slot) pairs that share memory on purpose: the read slot's last use is this
+  // node.
   std::vector<std::pair<uint32_t, uint32_t>> in_place;
-  std::string label;               // place in the model, for people
+  std::string label;  // place in the model, for people
   bool operator==(const Node&) const = default;
 };
 
 // One step signature's node list: "decode", "mixed", or with --check-outputs "layer.N.mixed", ...
 struct Program {
   std::string name;
-  std::string graph;   // member of the plan with the L0 text
-  SymTable symbols;    // the dims, with their ranges
+  std::string graph;  // member of the plan with the L0 text
+  SymTable symbols;   // the dims, with their ranges
   std::vector<Slot> slots;
   std::vector<Node> nodes;
   int64_t arena_bytes = 0;
@@ -79,12 +84,12 @@ struct Program {
 
 struct PlanKernel {
   std::string name;
-  std::string symbol;                // in the shared object; empty if the plan has no native code
-  std::vector<std::string> dims;     // symbols, in the order the function takes their values
-  std::vector<std::string> params;   // names, in the order of NodeArg
-  std::vector<SymExpr> part_items;   // work items of each part, over dims
-  int64_t scratch_bytes = 0;         // per thread
-  std::string text_member;           // "kernels/NAME.gm"
+  std::string symbol;               // in the shared object; empty if the plan has no native code
+  std::vector<std::string> dims;    // symbols, in the order the function takes their values
+  std::vector<std::string> params;  // names, in the order of NodeArg
+  std::vector<SymExpr> part_items;  // work items of each part, over dims
+  int64_t scratch_bytes = 0;        // per thread
+  std::string text_member;          // "kernels/NAME.gm"
   bool operator==(const PlanKernel&) const = default;
 };
 
@@ -94,14 +99,15 @@ struct WeightPart {
   std::vector<int64_t> stored_shape;  // what the checkpoint must hold
   int slice_axis = -1;                // -1: all of it
   int64_t slice_begin = 0, slice_end = 0;
-  std::vector<double> values;         // exact in f32
-  int64_t panel_offset = 0;           // panels: first panel of this part
+  std::vector<double> values;  // exact in f32
+  int64_t panel_offset = 0;    // panels: first panel of this part
   bool operator==(const WeightPart&) const = default;
 };
 
 // A buffer in the layout the kernels read, filled from the checkpoint at load.
 //   dense: one part, as stored · transposed: one part [A, B] (unit axes dropped) stored as [B, A]
-//   panels: parts [..., N, K] stacked along N, each from a panel border: [..., sum of ceildiv(N, 32), K, 32], zero-filled
+//   panels: parts [..., N, K] stacked along N, each from a panel border: [..., sum of ceildiv(N,
+//   32), K, 32], zero-filled
 struct WeightBuffer {
   std::string name;
   DType dtype{};               // as the checkpoint stores it; every part has it
@@ -111,7 +117,8 @@ struct WeightBuffer {
   bool operator==(const WeightBuffer&) const = default;
 };
 
-// State of all sequences: `shape` has exactly one symbol, `slots` (one entry a sequence) or `pages` (kv), outermost.
+// State of all sequences: `shape` has exactly one symbol, `slots` (one entry a sequence) or `pages`
+// (kv), outermost.
 struct StateBuffer {
   std::string name;
   DType dtype{};
@@ -131,32 +138,33 @@ struct ModelFacts {
 
 // The limits the plan was compiled for.
 struct PlanLimits {
-  int64_t max_context = 0;   // tokens of one sequence
-  int64_t max_seqs = 0;      // sequences in one step
-  int64_t max_tokens = 0;    // tokens in one mixed step
+  int64_t max_context = 0;  // tokens of one sequence
+  int64_t max_seqs = 0;     // sequences in one step
+  int64_t max_tokens = 0;   // tokens in one mixed step
   int64_t page_tokens = 16;
   bool operator==(const PlanLimits&) const = default;
 };
 
 struct Plan {
-  std::string compiler;      // "graphmill 0.1.0"
-  std::string stage;         // "native" (runs), "kernels" (L2 text only)
-  std::string target;        // "cpu:v3"
-  std::string target_features;  // what the CPU must have, as LLVM writes it; empty without native code
+  std::string compiler;  // "graphmill 0.1.0"
+  std::string stage;     // "native" (runs), "kernels" (L2 text only)
+  std::string target;    // "cpu:v3"
+  std::string
+      target_features;  // what the CPU must have, as LLVM writes it; empty without native code
   std::string llvm_version;
-  std::string dtype;         // activations: "bf16", "f32"
-  std::string numerics;      // "match-storage"
-  std::string fusion;        // "off", "full"
+  std::string dtype;     // activations: "bf16", "f32"
+  std::string numerics;  // "match-storage"
+  std::string fusion;    // "off", "full"
   ModelFacts model;
   PlanLimits limits;
   std::vector<Program> programs;
-  std::vector<PlanKernel> kernels;       // sorted by name
-  std::vector<WeightBuffer> weights;     // sorted by name
-  std::vector<StateBuffer> states;       // sorted by name
+  std::vector<PlanKernel> kernels;           // sorted by name
+  std::vector<WeightBuffer> weights;         // sorted by name
+  std::vector<StateBuffer> states;           // sorted by name
   std::map<std::string, std::string> texts;  // members with text: graph*.gm, kernels/*.gm
-  std::vector<std::byte> shared_object;  // kernels/cpu.so; empty if none
-  std::string tokenizer;                 // tokenizer.json as it was; empty if the checkpoint has none
-  Json report;                           // the fusion report, schema in docs/fusion-report.md
+  std::vector<std::byte> shared_object;      // kernels/cpu.so; empty if none
+  std::string tokenizer;  // tokenizer.json as it was; empty if the checkpoint has none
+  Json report;            // the fusion report, schema in docs/fusion-report.md
 
   bool operator==(const Plan&) const = default;
   const Program* find_program(std::string_view name) const;
@@ -165,8 +173,8 @@ struct Plan {
   const StateBuffer* find_state(std::string_view name) const;
 };
 
-// The bytes a slot takes with each of its extents at its largest: what the arena must hold for it. Nothing if an extent
-// can be negative or has no bound, or if the size leaves int64.
+// The bytes a slot takes with each of its extents at its largest: what the arena must hold for it.
+// Nothing if an extent can be negative or has no bound, or if the size leaves int64.
 std::optional<int64_t> largest_bytes(const SymTable& symbols, const Slot& slot);
 
 std::string_view to_string(SlotKind kind);

@@ -130,7 +130,8 @@ Result<Exit> run(const RunFlags& flags) {
   std::fflush(stdout);
   progress.line(fmt::format(
       "{} prompt and {} generated tokens in {} step{}, {:.2f} s ({:.1f} tokens/s)",
-      stats.prompt_tokens, stats.generated_tokens, stats.steps, stats.steps == 1 ? "" : "s", seconds,
+      stats.prompt_tokens, stats.generated_tokens, stats.steps, stats.steps == 1 ? "" : "s",
+      seconds,
       static_cast<double>(stats.prompt_tokens + stats.generated_tokens) / std::max(seconds, 1e-9)));
   return Exit::ok;
 }

@@ -50,6 +50,8 @@ def set_json(path, keys, value):
     node = root
     for key in way:
         node = node[int(key)] if isinstance(node, list) else node[key]
+    if isinstance(node, list):
+        last = int(last)
     if value == "delete":
         del node[last]
     else:

@@ -44,6 +44,23 @@ TEST(Diag, PrintsEverythingItHas) {
   EXPECT_EQ((Diag{Code::json_field, "m", {}, "", {}}.to_string()), "error: m [GM1004]\n");
 }
 
+TEST(Diag, WhatUsersGaveStaysOnItsLineAndIsShort) {
+  const Diag diag =
+      Diag{Code::json_field, "no layer 'a\nerror: b\x1b[1m\t\x7f\xc3\xa9'", {}, "not\r this", {}}
+          .at(Location::of_path("c\n.json", "x\x01"))
+          .note("n\n", Location::of_file("d\n"));
+  EXPECT_EQ(
+      diag.to_string(),
+      "error: no layer 'a\\nerror: b\\x1b[1m\\t\\x7f\xc3\xa9' [GM1004]\n  at c\\n.json: x\\x01\n"
+      "  note: n\\n, at d\\n\n  fix: not\\x0d this\n");
+
+  std::string wide;
+  for (int i = 0; i < 5000; ++i) wide += "\xc3\xa9";
+  const std::string shown = Diag{Code::json_field, wide, {}, "", {}}.to_string();
+  EXPECT_LT(shown.size(), 2100U);
+  EXPECT_TRUE(shown.ends_with("\xc3\xa9 ... [GM1004]\n")) << shown;
+}
+
 TEST(Diag, ExitCodes) {
   EXPECT_EQ((Diag{Code::file_open, "", {}, "", {}}.exit_code()), Exit::user_error);
   EXPECT_EQ((Diag{static_cast<Code>(4001), "", {}, "", {}}.exit_code()), Exit::wrong_machine);
