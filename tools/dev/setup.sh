@@ -61,6 +61,10 @@ install_packages() {
     die "apt-get could not install them; its own words stand above"
 }
 
+# What a user runs; the tests are built by tools/test. (Read by the scripts that source this file.)
+# shellcheck disable=SC2034
+programs=(graphmill graphmill-run)
+
 # build_preset NAME [TARGET...]: configures and builds build/NAME.
 build_preset() {
   local preset=$1
