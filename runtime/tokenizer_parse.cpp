@@ -203,8 +203,8 @@ class Reader {
   Result<> read_vocab(const JsonView& view) {
     GM_ASSIGN(const auto members, view.members());
     if (members.size() > static_cast<size_t>(kMaxTokenIds))
-      return err(Code::tokenizer_vocab, view.where(), "", "{} entries; the limit is {}",
-                 members.size(), kMaxTokenIds);
+      return err(Code::tokenizer_vocab, view.where(), "use a smaller vocabulary",
+                 "{} entries; the limit is {}", members.size(), kMaxTokenIds);
     model_->vocab.reserve(members.size());
     model_->byte_ids.fill(-1);
     std::vector<std::pair<int32_t, size_t>> order;  // id, member
@@ -263,7 +263,8 @@ class Reader {
       const auto right_id = model_->vocab_id(right);
       const auto merged_id = model_->vocab_id(std::string(left) + std::string(right));
       if (!left_id || !right_id || !merged_id)
-        return err(Code::tokenizer_merge, item.where(), "",
+        return err(Code::tokenizer_merge, item.where(),
+                   "leave the merge out, or copy the file again",
                    "the merge of {} and {} needs {}, which the vocabulary does not have",
                    shown(left), shown(right),
                    shown(!left_id    ? std::string(left)
@@ -303,7 +304,7 @@ class Reader {
       GM_TRY(expect_boolean(view, key, false, false));
 
     if (content.empty() || content.size() > kMaxAddedTokenBytes)
-      return err(Code::tokenizer_added, content_field.where(), "",
+      return err(Code::tokenizer_added, content_field.where(), "leave the token out, or shorten it",
                  "an added token must have 1 to {} bytes; this has {}", kMaxAddedTokenBytes,
                  content.size());
     if (!model_->added.emplace(content, id).second)

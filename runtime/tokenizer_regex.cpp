@@ -168,8 +168,8 @@ TokenizerRegex::~TokenizerRegex() = default;
 
 Result<TokenizerRegex> TokenizerRegex::compile(std::string_view pattern, const Location& where) {
   if (pattern.size() > kMaxPatternBytes)
-    return err(Code::tokenizer_regex, where, "", "the pattern has {} bytes; the limit is {}",
-               pattern.size(), kMaxPatternBytes);
+    return err(Code::tokenizer_regex, where, "shorten it",
+               "the pattern has {} bytes; the limit is {}", pattern.size(), kMaxPatternBytes);
   GM_ASSIGN(const std::string text, Dialect(pattern, where).run());
   int code = 0;
   PCRE2_SIZE offset = 0;

@@ -28,6 +28,7 @@ void expect_error(const Case& c) {
   EXPECT_EQ(t.error().location.file, "tokenizer.json");
   EXPECT_EQ(t.error().location.path, c.path);
   EXPECT_EQ(t.error().message, c.message);
+  EXPECT_NE(t.error().fix, "");
 }
 
 TEST(TokenizerErrors, UnsupportedSettingsAreNamed) {
