@@ -157,6 +157,11 @@ std::vector<std::string> OpTable::names() const {
   return names;
 }
 
+bool is_anchor(const OpDef& def) {
+  return def.op_class == OpClass::contraction ||
+         (def.op_class == OpClass::kernel_like && !def.row_wise);
+}
+
 Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const TensorType> inputs,
                                             const Attrs& attrs, const Location& where) {
   GM_TRY(check_operands(def, inputs, where));

@@ -197,6 +197,10 @@ struct OpDef {
 
   // kernel_like.
   std::function<void(LoweringContext&)> lower;
+  // No state, and lower() makes one part whose grid is the leading axes of every result and whose
+  // work item writes only results of its own row: a consumer may then compute the rows that it
+  // needs itself, as it does with a row reduction.
+  bool row_wise = false;
   std::function<void(RefCall<float>&)> reference_f32;
   std::function<void(RefCall<double>&)> reference_f64;
   std::function<SymExpr(const OpInstance&)> flops;  // structured ops: derived
@@ -221,6 +225,9 @@ class OpTable {
  private:
   std::vector<OpDef> defs_;
 };
+
+// Ops whose loops become the loops of their kernel. All others are computed where they are used.
+bool is_anchor(const OpDef& def);
 
 // Checks operand count and kinds and attribute names and types, then infers. Errors: 20xx at
 // `where`.

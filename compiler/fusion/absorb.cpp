@@ -12,7 +12,7 @@ bool takes_prologue(const Partition& p, const Partition::Use& use) {
     case OpClass::row_reduction:
       return true;
     case OpClass::contraction:
-      return use.operand == 0;
+      return use.operand != 1;  // rows of the left side, or which weight a row meets
     case OpClass::kernel_like:
       return use.operand < def.operands.size() && def.operands[use.operand].takes_prologue;
   }
@@ -31,20 +31,6 @@ std::vector<ValueId> values_used_outside(const Partition& p, int group) {
   }
   return values;
 }
-
-namespace {
-
-// Whether some op of `group` reads a value of `other`.
-bool reads_from(const Partition& p, int group, int other) {
-  return std::ranges::any_of(p.members(group), [&](OpId id) {
-    return std::ranges::any_of(p.graph().op(id).inputs, [&](ValueId input) {
-      const Op* from = p.graph().producer(view_base(p.graph(), input));
-      return from != nullptr && p.group_of(from->id) == other;
-    });
-  });
-}
-
-}  // namespace
 
 bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_output) {
   const Graph& graph = p.graph();
@@ -91,7 +77,7 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
     }
     // What comes from the users' own anchor is at hand only at the elements that are stored, which
     // is for an epilogue.
-    if (p.has_anchor(user) && reads_from(p, group, user)) {
+    if (p.has_anchor(user) && p.reads_from(group, user)) {
       refuse(Reason::index_maps_differ,
              "it reads what the kernel computes at other elements than are stored", user);
       continue;
@@ -100,8 +86,14 @@ bool absorb_into_users(Partition& p, int group, const char* rule, bool multi_out
       refuse(Reason::cycle, "the fused region would wait for its own result", user);
       continue;
     }
-    const ValueId value = values_used_outside(p, group).front();
-    const bool kept = users.size() > 1 || visible;
+    const auto values = values_used_outside(p, group);
+    const auto others = std::ranges::find_if(values, [&](ValueId v) {
+      return p.visible(v) || std::ranges::any_of(p.uses(v), [&](const Partition::Use& use) {
+               return p.group_of(use.op) != group && p.group_of(use.op) != user;
+             });
+    });
+    const bool kept = others != values.end();
+    const ValueId value = kept ? *others : values.front();
     p.merge(rule, {group, user}, kept ? Reason::saves_launch : Reason::saves_traffic,
             kept ? fmt::format("%{} is computed where it is used and kept as a second output",
                                graph.value(value).name)

@@ -31,10 +31,8 @@ Partition::Partition(const Graph& graph)
 }
 
 bool Partition::has_anchor(int group) const {
-  return std::ranges::any_of(members(group), [&](OpId op) {
-    const OpClass c = def(graph_.op(op)).op_class;
-    return c == OpClass::contraction || c == OpClass::kernel_like;
-  });
+  return std::ranges::any_of(members(group),
+                             [&](OpId op) { return is_anchor(def(graph_.op(op))); });
 }
 
 std::vector<Partition::Use> Partition::uses(ValueId value) const {
@@ -64,6 +62,15 @@ bool Partition::visible(ValueId value) const {
   return std::ranges::any_of(graph_.users(value), [&](OpId user) {
     const Op& op = graph_.op(user);
     return is_view(graph_, op) && visible(op.outputs[0]);
+  });
+}
+
+bool Partition::reads_from(int group, int other) const {
+  return std::ranges::any_of(members(group), [&](OpId id) {
+    return std::ranges::any_of(graph_.op(id).inputs, [&](ValueId input) {
+      const Op* from = graph_.producer(view_base(graph_, input));
+      return from != nullptr && group_of(from->id) == other;
+    });
   });
 }
 
@@ -133,8 +140,7 @@ void Partition::refuse(std::string rule, OpId producer, OpId user, Reason reason
 
 bool Partition::depends_on_anchor(OpId id, int group) const {
   const Op& op = graph_.op(id);
-  const OpClass c = def(op).op_class;
-  if (c == OpClass::contraction || c == OpClass::kernel_like) return group_of(id) == group;
+  if (is_anchor(def(op))) return group_of(id) == group;
   return std::ranges::any_of(op.inputs, [&](ValueId input) {
     const Op* producer = graph_.producer(view_base(graph_, input));
     return producer != nullptr && group_of(producer->id) == group &&
@@ -148,8 +154,7 @@ Region Partition::make_region(int group) const {
   size_t anchors = 0;
   for (OpId id : members(group)) {
     const Op& op = graph_.op(id);
-    const OpClass c = def(op).op_class;
-    const bool anchor = c == OpClass::contraction || c == OpClass::kernel_like;
+    const bool anchor = is_anchor(def(op));
     const Role role = anchor ? Role::anchor
                       : !anchored
                           ? Role::member

@@ -21,7 +21,7 @@ class Partition {
   // Groups are named by their smallest op. A view is in none.
   int group_of(OpId op) const { return group_[index_of(op)]; }
   const std::vector<OpId>& members(int group) const { return members_[static_cast<size_t>(group)]; }
-  // A contraction or kernel-like op is in it.
+  // An op is in it whose loops the kernel must have (is_anchor).
   bool has_anchor(int group) const;
 
   // The ops (not views) that use a value, also through views; ascending, each once. `operands` of
@@ -35,6 +35,8 @@ class Partition {
   // The value is an output of the graph, or some view of it is.
   bool visible(ValueId value) const;
 
+  // Some op of `group` reads a value of `other`.
+  bool reads_from(int group, int other) const;
   // No path leads from one of the groups through others back into one of them.
   bool can_merge(const std::set<int>& groups) const;
   // Merges and records the decision.

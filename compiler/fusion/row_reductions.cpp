@@ -11,7 +11,8 @@ constexpr const char* kRule = "row-reduction-chain";
 
 bool reduces_rows(const Partition& p, int group) {
   return std::ranges::any_of(p.members(group), [&](OpId op) {
-    return p.def(p.graph().op(op)).op_class == OpClass::row_reduction;
+    const OpDef& def = p.def(p.graph().op(op));
+    return def.op_class == OpClass::row_reduction || def.row_wise;
   });
 }
 

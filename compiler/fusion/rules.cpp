@@ -5,11 +5,13 @@
 namespace gm {
 namespace {
 
-// In this order: siblings first, since they decide which contractions share a kernel; then what
+// In this order: siblings first, since they decide which anchors share a kernel; then what
 // follows an anchor; then whole rows and chains in front of one.
 constexpr std::array kFusionRules = {
     FusionRule{"sibling-contractions", "contractions of one input over stacked weights",
                &fuse_sibling_contractions},
+    FusionRule{"sibling-kernels", "ops with loops of their own, of one kind over the same operands",
+               &fuse_sibling_kernels},
     FusionRule{"elementwise-chain", "elementwise ops where their operands are computed or used",
                &fuse_elementwise_chains},
     FusionRule{"row-reduction-chain", "norms and softmax in front of what reads their rows",

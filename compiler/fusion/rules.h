@@ -20,6 +20,10 @@ struct FusionRule {
 //   %k = linear(%h, %wk)          ->        reading one stack of panels
 void fuse_sibling_contractions(Partition& partition);
 
+//   %q1 = rope(%q, %cos, %sin)              one region {q1, k1}: one kernel with a part for each
+//   %k1 = rope(%k, %cos, %sin)    ->
+void fuse_sibling_kernels(Partition& partition);
+
 //   %m = linear(%y, %w)                     one region {m, x1}: x1 is stored where m would have
 //   been %x1 = add(%x, %m)             ->        (and a chain in front of a load becomes part of
 //   the load)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/lowering/probe.h"
+
 namespace gm {
 namespace {
 
@@ -11,35 +13,10 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Reads of any operand as an opaque element, to look at a body without its operands.
-class Probe final : public ReadContext {
- public:
-  Probe(const Graph& graph, const Op& op)
-      : result_(graph.value(op.outputs[0]).type),
-        types_([&] {
-          std::vector<TensorType> types;
-          for (ValueId input : op.inputs) types.push_back(graph.value(input).type);
-          return types;
-        }()),
-        instance_(*graph.table().find(op.kind), types_, op.attrs) {}
-  const OpInstance& op() const override { return instance_; }
-  const TensorType& result(size_t) const override { return result_; }
-  Expr read(size_t operand, std::vector<Expr> indices) override {
-    const bool floats = is_float(types_[operand].dtype);
-    return Expr::load("operand", std::move(indices), floats ? ScalarType::f32 : ScalarType::index);
-  }
-
- private:
-  const TensorType& result_;
-  std::vector<TensorType> types_;
-  OpInstance instance_;
-};
-
-bool has_transcendental(const Graph& graph, const Op& op, const OpDef& def) {
-  Probe probe(graph, op);
+bool has_transcendental(const Graph& graph, const Op& op) {
   const std::vector<Expr> indices(graph.value(op.outputs[0]).type.shape.size(), Expr::index(0));
   bool found = false;
-  visit_nodes(def.element(probe, indices), [&](const Expr& node) {
+  visit_nodes(probe_element(graph, op, indices), [&](const Expr& node) {
     if (node->kind != ExprKind::unary) return;
     switch (node->unary_op) {
       case UnaryOp::exp:
@@ -144,10 +121,19 @@ void ElementReader::begin(BlockBuilder* block) {
   bound_.clear();
   rows_.clear();
   reduced_.clear();
+  inlined_.clear();
+}
+
+void ElementReader::bind(ValueId value, Element element) {
+  bound_.push_back({value, std::move(element)});
 }
 
 void ElementReader::bind(ValueId value, std::vector<Expr> indices, Expr expr) {
-  bound_.push_back({value, std::move(indices), std::move(expr)});
+  bind(value,
+       [this, value, at = std::move(indices), e = std::move(expr)](const std::vector<Expr>& asked) {
+         GM_CHECK(at == asked, "{} is read where it is not computed", graph_.value(value).name);
+         return e;
+       });
 }
 
 void ElementReader::unbind() { bound_.clear(); }
@@ -168,9 +154,7 @@ Expr ElementReader::element(ValueId id, const std::vector<Expr>& indices) {
   GM_CHECK(indices.size() == value.type.shape.size(), "{} has {} axes, not {}", value.name,
            value.type.shape.size(), indices.size());
   for (const Bound& b : bound_) {
-    if (b.value != id) continue;
-    GM_CHECK(b.indices == indices, "{} is read where it is not computed", value.name);
-    return b.expr;
+    if (b.value == id) return b.element(indices);
   }
   for (const Row& r : rows_) {
     if (r.value != id || !block_->is_open(r.scope)) continue;
@@ -196,11 +180,14 @@ Expr ElementReader::element(ValueId id, const std::vector<Expr>& indices) {
       body = def.row_element(reader, indices, reduce_row(*op, def, row));
       break;
     }
-    case OpClass::contraction:
     case OpClass::kernel_like:
+      if (def.row_wise) return inline_row(*op, def, value, indices);
+      [[fallthrough]];
+    case OpClass::contraction:
       GM_CHECK(false, "{} is read in the kernel that computes it", value.name);
   }
   if (def.op_class == OpClass::view || !is_float(value.type.dtype)) return body;
+  if (body->kind == ExprKind::round && body->dtype == value.type.dtype) return body;
   return Expr::round(value.type.dtype, std::move(body));
 }
 
@@ -264,8 +251,8 @@ bool ElementReader::is_expensive(ValueId id) const {
     if (b.value == id) return false;
   }
   const OpDef& def = *graph_.table().find(op->kind);
-  if (def.op_class == OpClass::row_reduction) return true;
-  if (def.op_class == OpClass::pointwise && has_transcendental(graph_, *op, def)) return true;
+  if (def.op_class == OpClass::row_reduction || def.row_wise) return true;
+  if (def.op_class == OpClass::pointwise && has_transcendental(graph_, *op)) return true;
   return std::ranges::any_of(op->inputs, [&](ValueId input) { return is_expensive(input); });
 }
 

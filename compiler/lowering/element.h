@@ -55,12 +55,16 @@ class ElementReader {
   // The element of `value` at `indices`: f32 as after a store and a load of it, or an index.
   Expr element(ValueId value, const std::vector<Expr>& indices);
 
-  // While bound, element(value, indices) is `expr`, and no other indices may be asked for.
+  // While bound, element(value, indices) is what `element` says, or `expr`, and then no other
+  // indices may be asked for.
+  using Element = std::function<Expr(const std::vector<Expr>& indices)>;
+  void bind(ValueId value, Element element);
   void bind(ValueId value, std::vector<Expr> indices, Expr expr);
   void unbind();
 
  private:
   friend class OpReader;
+  friend class InlineContext;
   struct Row {  // a row of a value, held in a tile: element(value, row + {i}) is tile[index + {i}]
     ValueId value;
     std::vector<Expr> row;
@@ -74,6 +78,13 @@ class ElementReader {
     std::vector<Expr> results;
     uint32_t scope;
   };
+  struct Inlined {  // the rows of a row-wise op's results, one tile a result
+    OpId op;
+    std::vector<Expr> row;
+    std::vector<std::string> tiles;
+    std::vector<Expr> index;
+    uint32_t scope;
+  };
   // A row's coordinates with fresh axes in place of the statement's, and how to index a tile over
   // those axes.
   struct Spread {
@@ -84,6 +95,8 @@ class ElementReader {
 
   Expr load(const Value& value, const std::vector<Expr>& indices);
   std::vector<Expr> reduce_row(const Op& op, const OpDef& def, const std::vector<Expr>& row);
+  Expr inline_row(const Op& op, const OpDef& def, const Value& value,
+                  const std::vector<Expr>& indices);
   Spread spread(const std::vector<Expr>& row);
   bool is_expensive(ValueId value) const;
   void hold_row(ValueId value, const std::vector<Expr>& row, const Spread& s,
@@ -96,12 +109,12 @@ class ElementReader {
   BlockBuilder* block_ = nullptr;
   struct Bound {
     ValueId value;
-    std::vector<Expr> indices;
-    Expr expr;
+    Element element;
   };
   std::vector<Bound> bound_;
   std::vector<Row> rows_;
   std::vector<Reduced> reduced_;
+  std::vector<Inlined> inlined_;
 };
 
 // The ReadContext of one op: operands through an ElementReader.

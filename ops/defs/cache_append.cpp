@@ -68,7 +68,7 @@ OpDef make_cache_append() {
       "pos mod P] = x[t] for each token t of sequence s. A page of -1 is not assigned and its "
       "tokens are dropped.";
   def.op_class = OpClass::kernel_like;
-  def.operands = {floating("x", "[T, heads, D]"),
+  def.operands = {with_prologue(floating("x", "[T, heads, D]")),
                   state("cache", "[pages, P, heads, D], the dtype of x; P tokens a page"),
                   integers("pos", "i32[T], the position of each token in its sequence"),
                   integers("pages",

@@ -95,6 +95,7 @@ OpDef make_topk_route() {
   def.attrs[1].doc = "dtype of w (f32, bf16 or f16); empty: that of p";
   def.infer = infer;
   def.lower = lower;
+  def.row_wise = true;
   def.reference_f32 = reference<float>;
   def.reference_f64 = reference<double>;
   def.flops = [](const OpInstance& op) {

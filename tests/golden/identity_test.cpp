@@ -126,7 +126,7 @@ TEST(KernelCount, FusedLayersStayWithinTheirBudget) {
     int64_t linear, full;
   };
   for (const Budget& budget :
-       {Budget{"dense-tiny", 6, 9}, Budget{"dense-odd", 6, 9}, Budget{"moe-tiny", 9, 12}}) {
+       {Budget{"dense-tiny", 6, 7}, Budget{"dense-odd", 6, 7}, Budget{"moe-tiny", 7, 8}}) {
     const auto compiled = plan(budget.model, DType::bf16, true, "cpu:v3");
     for (const Program& program : compiled->programs) {
       for (int64_t layer = 0; layer < compiled->model.layers; ++layer) {

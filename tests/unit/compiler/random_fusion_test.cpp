@@ -1,4 +1,4 @@
-// Random graphs of structured ops: whatever the rules make of them passes every verifier, and the
+// Random graphs: whatever the rules make of them passes every verifier, and the
 // fused kernels give the bits of the unfused ones, in the arena that the memory plan lays out.
 #include <cstring>
 #include <random>
@@ -24,8 +24,9 @@ class Writer {
     const SymExpr tokens = SymExpr::symbol("tokens");
     rows_.push_back(graph_.add_input("x", {DType::bf16, {tokens, kWidth}}));
     rows_.push_back(graph_.add_input("z", {DType::bf16, {tokens, kWidth}}));
-    scale_ = graph_.add_weight("scale", {DType::bf16, {kWidth}},
-                               {.tensor = "scale", .stored_shape = {kWidth}});
+    scale_ = weight("scale", {kWidth});
+    angles_ = {graph_.add_input("cos", {DType::bf16, {tokens, 3}}),
+               graph_.add_input("sin", {DType::bf16, {tokens, 3}})};
   }
 
   Graph write(int ops) {
@@ -54,7 +55,7 @@ class Writer {
 
   void step(int i) {
     const Attrs f32 = {{"dtype", std::string("f32")}}, bf16 = {{"dtype", std::string("bf16")}};
-    switch (pick(9)) {
+    switch (pick(11)) {
       case 0:
         rows_.push_back(op("silu", {any()}, pick(2) ? f32 : bf16));
         break;
@@ -86,16 +87,68 @@ class Writer {
         rows_.push_back(op("concat", {b, op("sigmoid", {a})}, {{"axis", int64_t{1}}}));
         break;
       }
+      case 7:
+        rotate();
+        break;
+      case 8:
+        experts(fmt::format("moe{}", i));
+        break;
       default: {
         const ValueId x = any();
         const int siblings = 1 + pick(3);
-        for (int s = 0; s < siblings; ++s) {
-          const std::string name = fmt::format("w{}_{}", i, s);
-          const ValueId w = graph_.add_weight(name, {DType::bf16, {kWidth, kWidth}},
-                                              {.tensor = name, .stored_shape = {kWidth, kWidth}});
-          rows_.push_back(op("linear", {x, w}, bf16));
-        }
+        for (int s = 0; s < siblings; ++s)
+          rows_.push_back(
+              op("linear", {x, weight(fmt::format("w{}_{}", i, s), {kWidth, kWidth})}, bf16));
       }
+    }
+  }
+
+  ValueId weight(const std::string& name, const std::vector<int64_t>& shape) {
+    TensorType type{DType::bf16, {shape.begin(), shape.end()}};
+    return graph_.add_weight(name, std::move(type), {.tensor = name, .stored_shape = shape});
+  }
+
+  // One or two siblings with loops of their own.
+  void rotate() {
+    for (int n = 1 + pick(2); n > 0; --n) {
+      const ValueId heads =
+          op("split_axis", {any()}, {{"axis", int64_t{1}}, {"sizes", std::vector<int64_t>{3, 8}}});
+      const ValueId turned =
+          op("rope", {heads, angles_[0], angles_[1]}, {{"interior", std::string("bf16")}});
+      rows_.push_back(op("merge_axes", {turned}, {{"axis", int64_t{1}}}));
+    }
+  }
+
+  // A mixture of experts, or pieces of one: what the rules meet in between differs by graph.
+  void experts(const std::string& name) {
+    constexpr int64_t kExperts = 5, kChosen = 2;
+    const Attrs bf16 = {{"dtype", std::string("bf16")}};
+    const ValueId x = any();
+    const ValueId router = op("linear", {x, weight(name + "_router", {kExperts, kWidth})}, bf16);
+    const ValueId p = op("softmax", {router}, {{"dtype", std::string("f32")}});
+    auto route = graph_.add_op("topk_route", {p}, {{"k", kChosen}, {"dtype", std::string("bf16")}},
+                               name + "_route");
+    GM_CHECK(route.has_value(), "{}", route.error().to_string());
+    const std::vector<int64_t> shape = {kExperts, kWidth, kWidth};
+    ValueId y = op("grouped_linear", {x, weight(name + "_gate", shape), (*route)[0]}, bf16);
+    if (pick(2)) {
+      const ValueId up = op("grouped_linear", {x, weight(name + "_up", shape), (*route)[0]}, bf16);
+      y = op("mul", {op("silu", {y}, bf16), up}, bf16);
+    }
+    if (pick(2)) y = op("grouped_linear", {y, weight(name + "_down", shape), (*route)[0]}, bf16);
+    if (pick(2)) {
+      const ValueId column =
+          op("split_axis", {(*route)[1]},
+             {{"axis", int64_t{1}}, {"sizes", std::vector<int64_t>{kChosen, 1}}});
+      y = op("mul", {y, column}, bf16);
+    }
+    const ValueId sum = op("expert_sum", {y});
+    rows_.push_back(sum);
+    if (pick(3) == 0) rows_.push_back(op("expert_sum", {op("silu", {y}, bf16)}));
+    if (pick(2)) {
+      const ValueId shared =
+          op("linear", {any(), weight(name + "_shared", {kWidth, kWidth})}, bf16);
+      rows_.push_back(op("add", {sum, pick(2) ? shared : op("silu", {shared}, bf16)}, bf16));
     }
   }
 
@@ -103,6 +156,7 @@ class Writer {
   Graph graph_;
   std::vector<ValueId> rows_;
   ValueId scale_{};
+  std::vector<ValueId> angles_;
   size_t outputs_ = 2;
 };
 

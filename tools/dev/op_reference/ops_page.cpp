@@ -31,8 +31,8 @@ constexpr std::array kClasses = {
     Class{OpClass::kernel_like, "Kernel-like",
           "Ops with loops, state or data-dependent indices, which bring an L2 lowering and a "
           "reference of their own. The "
-          "anchor of their kernel; an operand or result says below if a neighbour may be fused "
-          "into it."},
+          "anchor of their kernel, unless they are row-wise; an operand or result says below if a "
+          "neighbour may be fused into it."},
 };
 
 // The operands of a body by their names.
@@ -191,6 +191,7 @@ std::string op_section(const OpDef& def) {
     if (r.takes_epilogue) notes += ", takes an epilogue";
     text += fmt::format("| `%{}` | {} | {} |\n", r.name, notes, cell(r.doc));
   }
+  if (def.row_wise) text += "\nRow-wise: whoever reads its rows may compute them itself.\n";
   if (const std::string formula = body(def); !formula.empty())
     text += fmt::format("\n```text\n{}```\n", formula);
   return text;
