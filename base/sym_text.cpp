@@ -66,8 +66,11 @@ class Parser {
     std::string shown;
     for (const char c : text_.substr(0, 80)) shown += c >= 0x20 && c <= 0x7e ? c : '?';
     if (text_.size() > 80) shown += "...";
-    return err(Code::sym_syntax, std::move(where), "", "{}, at character {} of \"{}\"",
-               fmt::format(format, std::forward<A>(args)...), at_ + 1, shown);
+    return err(Code::sym_syntax, std::move(where),
+               "write integers, symbols, + - * and ceildiv, floordiv, mod, min or max of two, such "
+               "as ceildiv(tokens, 4) + 1",
+               "{}, at character {} of \"{}\"", fmt::format(format, std::forward<A>(args)...),
+               at_ + 1, shown);
   }
 
   std::string found() const {

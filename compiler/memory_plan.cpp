@@ -239,18 +239,16 @@ std::string print_program(const Program& program) {
   for (const Slot& slot : program.slots) {
     std::string shape;
     for (const SymExpr& e : slot.shape) shape += (shape.empty() ? "" : ", ") + e.to_string();
-    constexpr std::string_view kKinds[] = {"weight", "activation", "state", "input", "output"};
     text += fmt::format("  slot %{} : {}[{}] {}", slot.name, to_string(slot.dtype), shape,
-                        kKinds[static_cast<size_t>(slot.kind)]);
+                        to_string(slot.kind));
     if (slot.arena_offset >= 0) text += fmt::format(" at {}", slot.arena_offset);
     text += "\n";
   }
   for (const Node& node : program.nodes) {
     std::string args;
-    constexpr std::string_view kAccess[] = {"read", "write", "read_write"};
     for (const NodeArg& arg : node.args) {
-      args += fmt::format("{}{} %{}", args.empty() ? "" : ", ",
-                          kAccess[static_cast<size_t>(arg.access)], program.slots[arg.slot].name);
+      args += fmt::format("{}{} %{}", args.empty() ? "" : ", ", to_string(arg.access),
+                          program.slots[arg.slot].name);
     }
     text += fmt::format("  node {}({}) @ \"{}\"", node.kernel, args, node.label);
     for (const auto& [written, read] : node.in_place) {

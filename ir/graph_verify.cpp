@@ -61,10 +61,11 @@ class Verifier {
     for (const Op& op : graph_.ops()) {
       for (const ValueId input : op.inputs) {
         if (index_of(input) >= graph_.values().size())
-          return Error(about(
-              err(Code::graph_undefined, at(op), {}, "{} uses value {}, but there are only {}",
-                  op.kind, index_of(input), graph_.values().size()),
-              op));
+          return Error(
+              about(err(Code::graph_undefined, at(op), "define the value before it is used",
+                        "{} uses value {}, but there are only {}", op.kind, index_of(input),
+                        graph_.values().size()),
+                    op));
         const Op* producer = graph_.producer(input);
         if (producer == nullptr || index_of(producer->id) < index_of(op.id)) continue;
         const std::vector<uint32_t> cycle = find_cycle(op_digraph(graph_));
@@ -74,7 +75,8 @@ class Verifier {
                         "{} uses %{} before it is defined", op.kind, graph_.value(input).name),
                     op)
                   .note("it is defined here", at(*producer)));
-        Diag diag = err(Code::graph_cycle, at(graph_.ops()[cycle.front()]), {},
+        Diag diag = err(Code::graph_cycle, at(graph_.ops()[cycle.front()]),
+                        "let one of them read a value that does not depend on it",
                         "{} ops depend on each other in a circle", cycle.size())
                         .error();
         for (size_t i = 0; i < std::min<size_t>(cycle.size(), 8); ++i) {
@@ -105,8 +107,9 @@ class Verifier {
     for (const SymExpr& dim : value.type.shape) {
       GM_TRY(declared(dim, value));
       if (dim.is_too_large() || graph_.symbols.provably_lt(dim, SymExpr(0)) == Truth::yes)
-        return err(Code::graph_extent, at(value), {}, "%{} is {}, of which an extent is {}",
-                   value.name, value.type.to_string(),
+        return err(Code::graph_extent, at(value),
+                   "declare its symbols with ranges that keep it within 64 bits and not negative",
+                   "%{} is {}, of which an extent is {}", value.name, value.type.to_string(),
                    dim.is_too_large() ? "too large" : "negative");
     }
     if (value.kind == ValueKind::weight) return weight(value);
@@ -157,8 +160,9 @@ class Verifier {
   }
 
   Result<> wrong_count(const Value& value) const {
-    return err(Code::graph_weight, at(value), {}, "weight %{} is {}, but has {} numbers",
-               value.name, value.type.to_string(), value.source->values.size());
+    return err(Code::graph_weight, at(value), "give one number for each element",
+               "weight %{} is {}, but has {} numbers", value.name, value.type.to_string(),
+               value.source->values.size());
   }
 
   Result<> contract(const Value& value, const Contract& c) const {
@@ -166,7 +170,9 @@ class Verifier {
     if (c.hi) GM_TRY(declared(*c.hi, value));
     if (c.total) GM_TRY(declared(*c.total, value));
     const auto fault = [&](std::string_view text) -> Result<> {
-      return err(Code::graph_contract, at(value), {}, "the contract of %{} {}", value.name, text);
+      return err(Code::graph_contract, at(value),
+                 "write it as docs/ir.md describes contracts, or leave it away",
+                 "the contract of %{} {}", value.name, text);
     };
     if (value.type.dtype != DType::i32) return fault("is for i32, which the input is not");
     if (c.monotone != c.total.has_value())
@@ -198,10 +204,11 @@ class Verifier {
     Result<std::vector<TensorType>> inferred = infer_types(*def, types, op.attrs, at(op));
     if (!inferred) return Error(about(Error(std::move(inferred).error()), op));
     if (op.outputs.size() != def->results.size())
-      return Error(
-          about(err(Code::graph_result_count, at(op), {}, "{} has {} results, but this one {}",
-                    op.kind, def->results.size(), op.outputs.size()),
-                op));
+      return Error(about(
+          err(Code::graph_result_count, at(op), fmt::format("name {} results", def->results.size()),
+              "{} has {} results, but this one {}", op.kind, def->results.size(),
+              op.outputs.size()),
+          op));
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const Value& result = graph_.value(op.outputs[i]);
       if (!same_type(result.type, (*inferred)[i]))
@@ -211,11 +218,13 @@ class Verifier {
                       (*inferred)[i].to_string()),
                   op));
       if (result.is_state != def->results[i].state)
-        return Error(about(err(Code::graph_state_operand, at(op), {},
-                               "%{} is {}the version of a state, but result {} of {} is {}one",
-                               result.name, result.is_state ? "" : "not ", def->results[i].name,
-                               op.kind, def->results[i].state ? "" : "not "),
-                           op));
+        return Error(
+            about(err(Code::graph_state_operand, at(op),
+                      fmt::format("{} the word state", result.is_state ? "take away" : "add"),
+                      "%{} is {}the version of a state, but result {} of {} is {}one", result.name,
+                      result.is_state ? "" : "not ", def->results[i].name, op.kind,
+                      def->results[i].state ? "" : "not "),
+                  op));
     }
     return state_operands(op, *def);
   }
@@ -225,11 +234,13 @@ class Verifier {
       const Value& operand = graph_.value(op.inputs[i]);
       const bool wanted = def.operands[i].kind == OperandDef::Kind::state;
       if (operand.is_state == wanted) continue;
-      return Error(about(
-          err(Code::graph_state_operand, at(op), {}, "operand {} of {} must be a {}, but %{} is {}",
-              def.operands[i].name, op.kind, wanted ? "state" : "plain value", operand.name,
-              operand.is_state ? "a state" : "none"),
-          op));
+      return Error(about(err(Code::graph_state_operand, at(op),
+                             wanted ? "hand over a state input or its latest version"
+                                    : "hand over a value that is no state",
+                             "operand {} of {} must be a {}, but %{} is {}", def.operands[i].name,
+                             op.kind, wanted ? "state" : "plain value", operand.name,
+                             operand.is_state ? "a state" : "none"),
+                         op));
     }
     for (size_t r = 0; r < def.results.size(); ++r) {
       if (!def.results[r].state) continue;
@@ -237,11 +248,11 @@ class Verifier {
       const Value& before =
           graph_.value(op.inputs[static_cast<size_t>(def.results[r].state_operand)]);
       if (same_type(result.type, before.type)) continue;
-      return Error(
-          about(err(Code::graph_state_operand, at(op), {},
-                    "%{} is {}, but it is the next version of %{}, which is {}", result.name,
-                    result.type.to_string(), before.name, before.type.to_string()),
-                op));
+      return Error(about(
+          err(Code::graph_state_operand, at(op), fmt::format("write {}", before.type.to_string()),
+              "%{} is {}, but it is the next version of %{}, which is {}", result.name,
+              result.type.to_string(), before.name, before.type.to_string()),
+          op));
     }
     return {};
   }
@@ -264,11 +275,12 @@ class Verifier {
     for (const GraphOutput& output : graph_.outputs()) {
       const Location where = Location::of_path({}, fmt::format("output {}", output.name));
       if (index_of(output.value) >= graph_.values().size())
-        return err(Code::graph_undefined, where, {}, "output {} is value {}, but there are only {}",
-                   output.name, index_of(output.value), graph_.values().size());
+        return err(Code::graph_undefined, where, "name a value that is defined",
+                   "output {} is value {}, but there are only {}", output.name,
+                   index_of(output.value), graph_.values().size());
       if (output.name.empty())
-        return err(Code::graph_output, where, {}, "output %{} has no name",
-                   graph_.value(output.value).name);
+        return err(Code::graph_output, where, "write output NAME = %value",
+                   "output %{} has no name", graph_.value(output.value).name);
       const Value& value = graph_.value(output.value);
       if (output.is_state != value.is_state)
         return err(Code::graph_state_output, where,
@@ -329,7 +341,7 @@ class Verifier {
       const Op& writer = graph_.ops()[consumer[version]];
       const bool itself = writer.id == op.id;
       if (itself)
-        return Error(about(err(Code::graph_state_order, at(op), {},
+        return Error(about(err(Code::graph_state_order, at(op), "hand the state over once",
                                "{} reads %{} by another operand while it writes it", op.kind,
                                graph_.values()[version].name),
                            op));

@@ -71,8 +71,9 @@ Result<> check_operands(const OpDef& def, std::span<const TensorType> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     const OperandDef& operand = def.operands[i];
     if (fits(operand.kind, inputs[i].dtype)) continue;
-    return err(Code::graph_operand_kind, where, {}, "operand {} of {} must be {} but is {}",
-               operand.name, def.name, kind_text(operand.kind), inputs[i].to_string());
+    return err(Code::graph_operand_kind, where, fmt::format("{}: {}", operand.name, operand.doc),
+               "operand {} of {} must be {} but is {}", operand.name, def.name,
+               kind_text(operand.kind), inputs[i].to_string());
   }
   return {};
 }
@@ -90,8 +91,10 @@ Result<> check_attrs(const OpDef& def, const Attrs& attrs, const Location& where
                  "{} has no attribute {}", def.name, name);
     }
     if (declared->default_value.index() == attr.index()) continue;
-    return err(Code::graph_attribute_type, where, {}, "attribute {} of {} must be {} but is {}",
-               name, def.name, type_name(declared->default_value), type_name(attr));
+    return err(Code::graph_attribute_type, where,
+               fmt::format("{}: {}", declared->name, declared->doc),
+               "attribute {} of {} must be {} but is {}", name, def.name,
+               type_name(declared->default_value), type_name(attr));
   }
   for (const AttrDef& declared : def.attrs) {
     if (!declared.required || attrs.contains(declared.name)) continue;
@@ -181,8 +184,8 @@ Result<std::vector<TensorType>> infer_types(const OpDef& def, std::span<const Te
   for (size_t i = 0; i < types->size(); ++i) {
     for (const SymExpr& dim : (*types)[i].shape) {
       if (!dim.is_too_large()) continue;
-      return err(Code::graph_extent, where, {}, "{}: an extent of result {} is too large", def.name,
-                 def.results[i].name);
+      return err(Code::graph_extent, where, "make the operands smaller: an extent is below 2^62",
+                 "{}: an extent of result {} is too large", def.name, def.results[i].name);
     }
   }
   return *std::move(types);

@@ -260,8 +260,8 @@ Result<RefTensor<T>> zeros(const TensorType& type, const Location& where) {
   for (const SymExpr& dim : type.shape) {
     const int64_t extent = dim.constant().value_or(-1);
     if (extent < 0 || (extent > 0 && count > kMostElements / extent)) {
-      return err(Code::evaluate_input, where, {}, "{} cannot be evaluated: it is {}",
-                 type.to_string(),
+      return err(Code::evaluate_input, where, "give its symbols smaller values",
+                 "{} cannot be evaluated: it is {}", type.to_string(),
                  extent < 0 ? "symbolic or negative" : "larger than 2^31 elements");
     }
     count *= extent;
@@ -283,7 +283,7 @@ Result<> check_fits(const RefTensor<T>& tensor, const TensorType& type, std::str
       tensor.ints.size() == wanted.ints.size()) {
     return {};
   }
-  return err(Code::evaluate_input, where, {},
+  return err(Code::evaluate_input, where, "give a tensor of that shape and dtype",
              "{} must be {}, but a tensor of shape [{}] with {} floats and {} integers is given",
              name, type.to_string(), fmt::join(tensor.shape, ", "), tensor.data.size(),
              tensor.ints.size());
@@ -316,8 +316,8 @@ Result<> check_contract(const Contract& contract, std::span<const int64_t> value
   }
   for (int64_t x : values) {
     if (x < lo || (hi && x >= *hi)) {
-      return err(Code::evaluate_input, where, {}, "element {} is not within [{}, {})", x, lo,
-                 hi ? fmt::format("{}", *hi) : "");
+      return err(Code::evaluate_input, where, "keep the contract of the input",
+                 "element {} is not within [{}, {})", x, lo, hi ? fmt::format("{}", *hi) : "");
     }
   }
   if (contract.monotone) {
@@ -327,7 +327,8 @@ Result<> check_contract(const Contract& contract, std::span<const int64_t> value
       ok = ok && values.back() == total;
     }
     if (!ok)
-      return err(Code::evaluate_input, where, {}, "elements do not ascend from 0 to the total");
+      return err(Code::evaluate_input, where, "keep the contract of the input",
+                 "elements do not ascend from 0 to the total");
   }
   if (contract.distinct) {
     std::vector<int64_t> sorted(values.begin(), values.end());
@@ -335,7 +336,8 @@ Result<> check_contract(const Contract& contract, std::span<const int64_t> value
     const auto twice =
         std::ranges::adjacent_find(sorted, [](int64_t a, int64_t b) { return a == b && a >= 0; });
     if (twice != sorted.end()) {
-      return err(Code::evaluate_input, where, {}, "element {} occurs twice", *twice);
+      return err(Code::evaluate_input, where, "keep the contract of the input",
+                 "element {} occurs twice", *twice);
     }
   }
   return {};
@@ -399,7 +401,8 @@ Result<std::vector<RefTensor<T>>> evaluate_graph(
       const auto& numbers = value.source->values;
       tensor.data.assign(numbers.begin(), numbers.end());
     } else {
-      return err(Code::evaluate_input, where, {}, "no tensor is given for {}", value.name);
+      return err(Code::evaluate_input, where, "give one for each input, state and weight",
+                 "no tensor is given for {}", value.name);
     }
     GM_TRY(check_fits(tensor, types[index_of(value.id)], value.name, where));
     if (value.contract) GM_TRY(check_contract(*value.contract, tensor.ints, dims, where));

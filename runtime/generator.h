@@ -26,6 +26,9 @@ struct Request {
   bool ignore_stop = false;
 };
 
+// Whether a request fits the plan: known before any weight is read. The index is for the message.
+Result<> check_request(const Plan& plan, const Request& request, size_t index);
+
 struct Completion {
   std::vector<int32_t> ids;   // generated; a stop id that ended it is the last one
   std::string text;           // without special tokens; empty without a tokenizer

@@ -27,8 +27,7 @@ Result<Scheduler> Scheduler::create(Instance& instance, std::span<const Request>
   return scheduler;
 }
 
-Result<> Scheduler::add(const Request& request, size_t index) {
-  const Plan& plan = instance_->plan();
+Result<> check_request(const Plan& plan, const Request& request, size_t index) {
   const PlanLimits& limits = plan.limits;
   const auto length = static_cast<int64_t>(request.ids.size());
   const auto at = [&](std::string_view field) {
@@ -56,6 +55,13 @@ Result<> Scheduler::add(const Request& request, size_t index) {
         "the prompt of request {} has {} tokens, but the plan was compiled for a context of {}",
         index, length, limits.max_context);
   }
+  return {};
+}
+
+Result<> Scheduler::add(const Request& request, size_t index) {
+  GM_TRY(check_request(instance_->plan(), request, index));
+  const PlanLimits& limits = instance_->plan().limits;
+  const auto length = static_cast<int64_t>(request.ids.size());
   Sequence sequence;
   sequence.ids = request.ids;
   sequence.prompt = length;
@@ -65,7 +71,7 @@ Result<> Scheduler::add(const Request& request, size_t index) {
   sequence.promised_pages = pages_.pages_for(cached);
   if (sequence.promised_pages > pages_.total()) {
     return err(
-        Code::request_pages, at("max_tokens"),
+        Code::request_pages, Location::of_path({}, fmt::format("requests[{}].max_tokens", index)),
         fmt::format("give --kv-tokens of at least {}, or ask for fewer tokens",
                     sequence.promised_pages * limits.page_tokens),
         "request {} needs a cache of {} tokens ({} pages), but there are {} pages of {} tokens",

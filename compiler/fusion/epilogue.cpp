@@ -18,6 +18,7 @@ bool reads_own_columns(const Graph& graph, const Op& op, size_t i) {
   const std::vector<SymExpr>& mine = shape_of(graph, op.outputs[0]);
   const std::vector<SymExpr>& theirs = shape_of(graph, op.inputs[i]);
   std::vector<Expr> element;
+  element.reserve(mine.size());
   for (size_t d = 0; d < mine.size(); ++d)
     element.push_back(Expr::index(SymExpr::symbol(fmt::format("i{}", d))));
   for (const std::vector<Expr>& read : elements_read(graph, op, i, element)) {

@@ -1,4 +1,5 @@
 #include "compiler/passes/passes.h"
+#include "ir/graph_rebuild.h"
 
 namespace gm {
 namespace {
@@ -22,42 +23,10 @@ std::vector<bool> live_ops(const Graph& graph) {
 Result<Module> eliminate_dead_ops(const Module& module) {
   Module result = module;
   for (Unit& unit : result.units) {
-    const Graph& old = unit.graph;
-    const std::vector<bool> live = live_ops(old);
-    Graph graph(old.table());
-    graph.name = old.name;
-    graph.symbols = old.symbols;
-    std::vector<ValueId> moved(old.values().size());
-    for (const Value& value : old.values()) {
-      // Step inputs stay even when nothing reads them: they are the step signature.
-      if (value.kind == ValueKind::input)
-        moved[index_of(value.id)] = graph.add_input(value.name, value.type, value.contract);
-      if (value.kind == ValueKind::state)
-        moved[index_of(value.id)] = graph.add_state(value.name, value.type);
-      if (value.kind != ValueKind::weight) continue;
-      bool used = false;
-      for (OpId user : old.users(value.id)) used |= live[index_of(user)];
-      if (used) moved[index_of(value.id)] = graph.add_weight(value.name, value.type, *value.source);
-    }
-    for (const Op& op : old.ops()) {
-      if (!live[index_of(op.id)]) continue;
-      std::vector<ValueId> inputs;
-      for (ValueId input : op.inputs) inputs.push_back(moved[index_of(input)]);
-      std::vector<std::string> names;
-      for (ValueId output : op.outputs) names.push_back(old.value(output).name);
-      GM_ASSIGN(const std::vector<ValueId> outputs,
-                graph.add_op(op.kind, std::move(inputs), op.attrs, op.where, std::move(names),
-                             op.location));
-      for (size_t i = 0; i < outputs.size(); ++i) moved[index_of(op.outputs[i])] = outputs[i];
-    }
-    for (const GraphOutput& output : old.outputs()) {
-      if (output.is_state) {
-        graph.add_state_output(output.name, moved[index_of(output.value)]);
-      } else {
-        graph.add_output(output.name, moved[index_of(output.value)]);
-      }
-    }
-    unit.graph = std::move(graph);
+    const std::vector<bool> live = live_ops(unit.graph);
+    GM_ASSIGN(unit.graph, rebuild(unit.graph, [&](const Op& op) {
+                return live[index_of(op.id)] ? std::optional(op) : std::nullopt;
+              }));
   }
   return result;
 }

@@ -2,6 +2,7 @@
 // golden model with one rounding less; the unchanged model passes, every mutant fails.
 #include <gtest/gtest.h>
 
+#include "ir/graph_rebuild.h"
 #include "models.h"
 #include "runtime/native_library.h"
 #include "tools/common/check.h"
@@ -16,40 +17,17 @@ struct Mutant {
   const char* attribute;  // computes with "f32" here; empty: the roundings inside its kernel go
 };
 
+void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
+
 // A graph with changed attributes; types follow from inference.
 Graph changed(const Graph& old, const Mutant& mutant) {
-  Graph graph(old.table());
-  graph.name = old.name;
-  graph.symbols = old.symbols;
-  std::vector<ValueId> moved(old.values().size());
-  for (const Value& value : old.values()) {
-    ValueId& to = moved[index_of(value.id)];
-    if (value.kind == ValueKind::input)
-      to = graph.add_input(value.name, value.type, value.contract);
-    if (value.kind == ValueKind::state) to = graph.add_state(value.name, value.type);
-    if (value.kind == ValueKind::weight)
-      to = graph.add_weight(value.name, value.type, *value.source);
-  }
-  for (const Op& op : old.ops()) {
-    std::vector<ValueId> inputs;
-    for (ValueId input : op.inputs) inputs.push_back(moved[index_of(input)]);
-    std::vector<std::string> names;
-    for (ValueId output : op.outputs) names.push_back(old.value(output).name);
-    Attrs attrs = op.attrs;
+  auto graph = rebuild(old, [&](Op op) {
     if (*mutant.attribute != '\0' && op.kind == mutant.op && op.where.ends_with(mutant.where))
-      attrs[mutant.attribute] = std::string("f32");
-    const auto results = graph.add_op(op.kind, inputs, attrs, op.where, names);
-    GM_CHECK(results.has_value(), "{}", results.error().to_string());
-    for (size_t i = 0; i < results->size(); ++i) moved[index_of(op.outputs[i])] = (*results)[i];
-  }
-  for (const GraphOutput& output : old.outputs()) {
-    if (output.is_state) {
-      graph.add_state_output(output.name, moved[index_of(output.value)]);
-    } else {
-      graph.add_output(output.name, moved[index_of(output.value)]);
-    }
-  }
-  return graph;
+      op.attrs[mutant.attribute] = std::string("f32");
+    return std::optional(std::move(op));
+  });
+  GM_CHECK(graph.has_value(), "{}", graph.error().to_string());
+  return *std::move(graph);
 }
 
 // Drops the roundings before a store; the store itself still rounds.

@@ -162,6 +162,11 @@ Result<> one_of(std::string_view option, const std::string& value,
 Result<std::vector<int64_t>> integer_list(std::string_view option, std::string_view text,
                                           int64_t lo, int64_t hi) {
   std::vector<int64_t> values;
+  if (text.empty()) {
+    return err(Code::command_line, {},
+               fmt::format("give integers from {} to {}, separated by commas", lo, hi),
+               "{} is empty", option);
+  }
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     std::string_view word = text.substr(at, end - at);

@@ -89,6 +89,7 @@ Result<Exit> run(const RunFlags& flags) {
   GM_ASSIGN(const std::optional<Tokenizer> tokenizer, plan_tokenizer(*plan, flags.plan));
   const Tokenizer* const words = tokenizer ? &*tokenizer : nullptr;
   GM_ASSIGN(const std::vector<Request> requests, requests_of(flags, words));
+  for (size_t i = 0; i < requests.size(); ++i) GM_TRY(check_request(*plan, requests[i], i));
 
   GeneratorOptions options{
       .prefill_chunk = {}, .capture = Capture::none, .tokenizer = words, .on_token = {}};
