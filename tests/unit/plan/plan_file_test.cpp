@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "base/hash.h"
+#include "plan/check.h"
 #include "plan/plan_archive.h"
 #include "plan/plan_json.h"
 #include "sample_plan.h"
@@ -81,6 +82,23 @@ TEST(PlanFile, RoundTripGivesAnEqualPlan) {
   const Result<std::vector<std::byte>> bytes = serialize_plan(*again);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, sample_bytes());
+}
+
+TEST(PlanFile, SeriesAndGroupsOfWeightsAreKept) {
+  Plan plan = sample_plan();
+  plan.weights[2].parts = {{.tensor = "up.*.weight", .stored_shape = {16, 16}, .series = 2},
+                           {.tensor = "down.weight",
+                            .stored_shape = {6, 16},
+                            .panel_offset = 1,
+                            .groups = 3,
+                            .ranges = {{1, 2}}}};
+  const auto checked = check_plan(plan, "m.gmp");
+  ASSERT_TRUE(checked) << checked.error().to_string();
+  const auto bytes = serialize_plan(plan);
+  ASSERT_TRUE(bytes) << bytes.error().to_string();
+  const auto back = parse_plan(*bytes, "m.gmp");
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(back->weights, plan.weights);
 }
 
 TEST(PlanFile, OptionalMembersMayBeMissing) {
@@ -309,9 +327,9 @@ TEST(PlanFile, OtherFormatsAreRefusedWithWhatToDo) {
   const Diag newer = with_format(2, 0);
   EXPECT_EQ(newer.code, Code::plan_version);
   EXPECT_EQ(newer.location.to_string(), "m.gmp: manifest.json: format");
-  EXPECT_EQ(newer.message, "the plan has format 2.0; this graphmill reads 1.0 to 1.0");
+  EXPECT_EQ(newer.message, "the plan has format 2.0; this graphmill reads 1.0 to 1.1");
   EXPECT_THAT(newer.fix, HasSubstr("use the graphmill that wrote the plan"));
-  EXPECT_EQ(with_format(1, 1).code, Code::plan_version);
+  EXPECT_EQ(with_format(1, 2).code, Code::plan_version);
   const Diag older = with_format(0, 9);
   EXPECT_EQ(older.code, Code::plan_version);
   EXPECT_THAT(older.fix, StartsWith("recompile"));
