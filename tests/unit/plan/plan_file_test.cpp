@@ -10,7 +10,6 @@
 #include <functional>
 
 #include "base/hash.h"
-#include "plan/check.h"
 #include "plan/plan_archive.h"
 #include "plan/plan_json.h"
 #include "sample_plan.h"
@@ -82,23 +81,6 @@ TEST(PlanFile, RoundTripGivesAnEqualPlan) {
   const Result<std::vector<std::byte>> bytes = serialize_plan(*again);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, sample_bytes());
-}
-
-TEST(PlanFile, SeriesAndGroupsOfWeightsAreKept) {
-  Plan plan = sample_plan();
-  plan.weights[2].parts = {{.tensor = "up.*.weight", .stored_shape = {16, 16}, .series = 2},
-                           {.tensor = "down.weight",
-                            .stored_shape = {6, 16},
-                            .panel_offset = 1,
-                            .groups = 3,
-                            .ranges = {{1, 2}}}};
-  const auto checked = check_plan(plan, "m.gmp");
-  ASSERT_TRUE(checked) << checked.error().to_string();
-  const auto bytes = serialize_plan(plan);
-  ASSERT_TRUE(bytes) << bytes.error().to_string();
-  const auto back = parse_plan(*bytes, "m.gmp");
-  ASSERT_TRUE(back) << back.error().to_string();
-  EXPECT_EQ(back->weights, plan.weights);
 }
 
 TEST(PlanFile, OptionalMembersMayBeMissing) {
