@@ -37,8 +37,8 @@ int64_t panels_of(const Value& weight) {
 
 WeightPart part_of(const Value& weight, int64_t panel_offset) {
   const WeightSource& s = *weight.source;
-  return {s.tensor,    s.stored_shape, s.slice_axis, s.slice_begin,
-          s.slice_end, s.values,       panel_offset};
+  return {s.tensor, s.stored_shape, s.slice_axis, s.slice_begin, s.slice_end,
+          s.values, panel_offset,   s.series,     s.groups,      s.ranges};
 }
 
 // What stacks together: panels of one input, one dtype, and equal shapes but for N.

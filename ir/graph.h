@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -54,7 +55,8 @@ struct Contract {
 
 // Where a weight comes from: a checkpoint tensor by canonical name (prefixes stripped), optionally
 // a range of rows of one axis of it. `stored_shape` is the whole tensor's; dropping the slice's
-// other rows and unit axes gives the value's shape.
+// other rows and unit axes gives the value's shape. At most one of slice, series and groups is
+// there.
 struct WeightSource {
   std::string tensor;
   std::vector<int64_t> stored_shape;
@@ -62,6 +64,13 @@ struct WeightSource {
   int64_t slice_begin = 0, slice_end = 0;
   std::vector<double> values;  // if not empty: no tensor at all but these numbers (rotary
                                // frequencies), exact in f32
+  // Not 0: `tensor` has one '*', which stands for 0, 1, ... series - 1; these tensors, each of
+  // stored_shape, are stacked along a new outermost axis.
+  int64_t series = 0;
+  // Not 0: axis 0 is so many equal groups of rows. For each range in turn, these rows of every
+  // group in turn are taken, so that rows that are interleaved by group come out side by side.
+  int64_t groups = 0;
+  std::vector<std::pair<int64_t, int64_t>> ranges = {};
   bool operator==(const WeightSource&) const = default;
 };
 

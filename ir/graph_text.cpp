@@ -31,6 +31,12 @@ std::string print_source(const WeightSource& source) {
     if (source.slice_axis >= 0)
       text += fmt::format(" rows axis {} [{}, {})", source.slice_axis, source.slice_begin,
                           source.slice_end);
+    if (source.series != 0) text += fmt::format(" series {}", source.series);
+    if (source.groups != 0) {
+      text += fmt::format(" groups {} [{}]", source.groups, join(source.ranges, [](const auto& r) {
+                            return fmt::format("[{}, {})", r.first, r.second);
+                          }));
+    }
   }
   if (!source.values.empty())
     text += fmt::format(" values [{}]", join(source.values, [](double v) { return real_text(v); }));

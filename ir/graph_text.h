@@ -7,6 +7,8 @@
 //     input %ids : i32[tokens] range [0, 1024)
 //     weight %embed : bf16[1024, 256] from "embed_tokens.weight" [1024, 256]
 //     weight %gate : bf16[4, 64, 256] from "experts.gate_up_proj" [4, 128, 256] rows axis 1 [0, 64)
+//     weight %down : bf16[4, 256, 64] from "experts.*.down_proj.weight" [256, 64] series 4
+//     weight %qkv : bf16[512, 256] from "qkvz.weight" [768, 256] groups 2 [[0, 128), [256, 384)]
 //     weight %inv_freq : f32[2] values [1.0, 0.5]
 //     state %conv : bf16[slots, 3, 576]
 //     %x = embedding(%embed, %ids) : bf16[tokens, 256] @ "embed_tokens"

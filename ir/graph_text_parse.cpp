@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "ir/contract_text.h"
 #include "ir/graph_text.h"
 #include "ir/nearest.h"
@@ -107,7 +109,13 @@ class Parser {
         GM_ASSIGN(const int64_t dim, tokens_.expect_integer("a dim of the stored tensor"));
         source.stored_shape.push_back(dim);
       }
-      if (tokens_.accept("rows")) GM_TRY(slice(source));
+      if (tokens_.accept("rows")) {
+        GM_TRY(slice(source));
+      } else if (tokens_.accept("series")) {
+        GM_ASSIGN(source.series, tokens_.expect_integer("the number of tensors"));
+      } else if (tokens_.accept("groups")) {
+        GM_TRY(groups(source));
+      }
     }
     if (tokens_.accept("values")) {
       GM_ASSIGN(source.values, numbers());
@@ -126,11 +134,30 @@ class Parser {
       return err(Code::ir_limit, where, "write an axis of the stored tensor, from 0",
                  "axis {} is not within [0, {}]", axis, kMaxAxis);
     source.slice_axis = static_cast<int>(axis);
+    GM_ASSIGN(const auto range, row_range());
+    std::tie(source.slice_begin, source.slice_end) = range;
+    return {};
+  }
+
+  Result<> groups(WeightSource& source) {
+    GM_ASSIGN(source.groups, tokens_.expect_integer("the number of groups"));
     GM_TRY(tokens_.expect("["));
-    GM_ASSIGN(source.slice_begin, tokens_.expect_integer("the first row"));
+    while (!tokens_.accept("]")) {
+      if (!source.ranges.empty()) GM_TRY(tokens_.expect(","));
+      GM_ASSIGN(const auto range, row_range());
+      source.ranges.push_back(range);
+    }
+    return {};
+  }
+
+  Result<std::pair<int64_t, int64_t>> row_range() {
+    std::pair<int64_t, int64_t> range;
+    GM_TRY(tokens_.expect("["));
+    GM_ASSIGN(range.first, tokens_.expect_integer("the first row"));
     GM_TRY(tokens_.expect(","));
-    GM_ASSIGN(source.slice_end, tokens_.expect_integer("the row after the last"));
-    return tokens_.expect(")");
+    GM_ASSIGN(range.second, tokens_.expect_integer("the row after the last"));
+    GM_TRY(tokens_.expect(")"));
+    return range;
   }
 
   Result<std::vector<double>> numbers() {

@@ -142,6 +142,31 @@ class Verifier {
       return left == 1 ? Result<>() : wrong_count(value);
     }
     std::vector<int64_t> stored = source.stored_shape;
+    if ((source.slice_axis >= 0) + (source.series != 0) + (source.groups != 0) > 1)
+      return fault("take rows, a series or groups", "is taken in two ways at once");
+    if (std::ranges::count(source.tensor, '*') != (source.series != 0) || source.series < 0)
+      return fault("write one '*' for the number of each tensor of a series",
+                   fmt::format("is a series of {} tensors named {}", source.series, source.tensor));
+    if (source.series != 0) stored.insert(stored.begin(), source.series);
+    if (source.groups != 0 || !source.ranges.empty()) {
+      const int64_t rows = stored.empty() ? 0 : stored[0];
+      if (source.groups < 1 || source.ranges.empty() || rows % source.groups != 0)
+        return fault("give ranges of groups that divide the rows",
+                     fmt::format("takes {} ranges of {} groups of the {} rows of {}",
+                                 source.ranges.size(), source.groups, rows, source.tensor));
+      int64_t taken = 0;
+      for (const auto& [begin, end] : source.ranges) {
+        if (begin < 0 || end <= begin || end > rows / source.groups)
+          return fault("write ranges within a group",
+                       fmt::format("takes rows [{}, {}) of groups of {} of {}", begin, end,
+                                   rows / source.groups, source.tensor));
+        // Each range takes at most all rows, so that many ranges only can leave 64 bits.
+        if (__builtin_add_overflow(taken, (end - begin) * source.groups, &taken))
+          return fault("take each row once",
+                       fmt::format("takes too many rows of {}", source.tensor));
+      }
+      stored[0] = taken;
+    }
     if (source.slice_axis >= 0) {
       const auto axis = static_cast<size_t>(source.slice_axis);
       if (axis >= stored.size() || source.slice_begin < 0 ||

@@ -148,6 +148,35 @@ Result<> check_limits(const Plan& plan, const std::string& file) {
   return {};
 }
 
+Result<> check_series_and_groups(const WeightBuffer& weight, const WeightPart& part,
+                                 const Fault& fault) {
+  if ((part.slice_axis != -1) + (part.series != 0) + (part.groups != 0) > 1) {
+    return fault(Code::plan_recipe, "a part of weight {} has two of slice, series and groups",
+                 weight.name);
+  }
+  if (part.series < 0 || std::ranges::count(part.tensor, '*') != (part.series != 0)) {
+    return fault(Code::plan_recipe, "a part of weight {} is a series of {} tensors named \"{}\"",
+                 weight.name, part.series, part.tensor);
+  }
+  if (part.groups == 0 && part.ranges.empty()) return {};
+  const int64_t rows = part.stored_shape.empty() ? 0 : part.stored_shape[0];
+  if (part.groups < 1 || part.ranges.empty() || rows < 1 || rows % part.groups != 0) {
+    return fault(Code::plan_recipe, "a part of weight {} takes {} ranges of {} groups of {} rows",
+                 weight.name, part.ranges.size(), part.groups, rows);
+  }
+  int64_t taken = 0;
+  for (const auto& [begin, end] : part.ranges) {
+    if (begin < 0 || begin >= end || end > rows / part.groups) {
+      return fault(Code::plan_recipe, "a part of weight {} takes rows {} to {} of groups of {}",
+                   weight.name, begin, end, rows / part.groups);
+    }
+    if (__builtin_add_overflow(taken, (end - begin) * part.groups, &taken)) {
+      return fault(Code::plan_size, "a part of weight {} has no size in 64 bits", weight.name);
+    }
+  }
+  return {};
+}
+
 // The number of elements that a part gives.
 Result<int64_t> part_elements(const WeightBuffer& weight, const WeightPart& part,
                               const Fault& fault) {
@@ -164,23 +193,24 @@ Result<int64_t> part_elements(const WeightBuffer& weight, const WeightPart& part
     return fault(Code::plan_recipe, "a part of weight {} takes rows of axis {} of {}", weight.name,
                  part.slice_axis, rank);
   }
-  int64_t elements = 1;
-  for (int axis = 0; axis < rank; ++axis) {
-    int64_t extent = part.stored_shape[static_cast<size_t>(axis)];
-    if (axis == part.slice_axis) {
-      if (part.slice_begin < 0 || part.slice_begin >= part.slice_end || part.slice_end > extent) {
-        return fault(Code::plan_recipe, "a part of weight {} takes rows {} to {} of {}",
-                     weight.name, part.slice_begin, part.slice_end, extent);
-      }
-      extent = part.slice_end - part.slice_begin;
+  GM_TRY(check_series_and_groups(weight, part, fault));
+  if (part.slice_axis >= 0) {
+    const int64_t extent = part.stored_shape[static_cast<size_t>(part.slice_axis)];
+    if (part.slice_begin < 0 || part.slice_begin >= part.slice_end || part.slice_end > extent) {
+      return fault(Code::plan_recipe, "a part of weight {} takes rows {} to {} of {}", weight.name,
+                   part.slice_begin, part.slice_end, extent);
     }
+  }
+  int64_t elements = 1;
+  for (const int64_t extent : part_shape(part)) {
     if (extent < 1 || __builtin_mul_overflow(elements, extent, &elements)) {
       return fault(Code::plan_size, "a part of weight {} has no size in 64 bits", weight.name);
     }
   }
   if (!part.values.empty()) {
     const auto count = static_cast<int64_t>(part.values.size());
-    if (part.slice_axis != -1 || (rank > 0 && elements != count)) {
+    if (part.slice_axis != -1 || part.series != 0 || part.groups != 0 ||
+        (rank > 0 && elements != count)) {
       return fault(Code::plan_recipe, "a part of weight {} has {} values for {} elements",
                    weight.name, count, elements);
     }
@@ -239,14 +269,8 @@ Result<> check_recipe(const WeightBuffer& weight, const Location& at) {
                    weight.name, elements, given);
     }
     // Unit axes come and go; the others must be there in order, or swapped.
-    std::vector<int64_t> source, target = weight.shape;
     const WeightPart& part = weight.parts[0];
-    for (size_t axis = 0; axis < part.stored_shape.size(); ++axis) {
-      const int64_t extent = static_cast<int>(axis) == part.slice_axis
-                                 ? part.slice_end - part.slice_begin
-                                 : part.stored_shape[axis];
-      source.push_back(extent);
-    }
+    std::vector<int64_t> source = part_shape(part), target = weight.shape;
     if (source.empty()) source.push_back(given);
     if (transposed) std::swap(target[0], target[1]);
     std::erase(source, 1);

@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <string>
 
 namespace gm {
 namespace {
@@ -36,6 +37,25 @@ std::optional<int64_t> largest_bytes(const SymTable& symbols, const Slot& slot) 
     if (__builtin_mul_overflow(bytes, *range.hi, &bytes)) return std::nullopt;
   }
   return bytes;
+}
+
+std::vector<int64_t> part_shape(const WeightPart& part) {
+  std::vector<int64_t> shape = part.stored_shape;
+  if (part.slice_axis >= 0) {
+    shape[static_cast<size_t>(part.slice_axis)] = part.slice_end - part.slice_begin;
+  }
+  if (part.series != 0) shape.insert(shape.begin(), part.series);
+  if (part.groups != 0) {
+    shape[0] = 0;
+    for (const auto& [begin, end] : part.ranges) shape[0] += (end - begin) * part.groups;
+  }
+  return shape;
+}
+
+std::string part_tensor(const WeightPart& part, int64_t index) {
+  std::string name = part.tensor;
+  if (part.series != 0) name.replace(name.find('*'), 1, std::to_string(index));
+  return name;
 }
 
 std::string_view to_string(SlotKind kind) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/diag.h"
@@ -19,7 +20,7 @@
 namespace gm {
 
 inline constexpr int kPlanFormatMajor = 1;
-inline constexpr int kPlanFormatMinor = 0;
+inline constexpr int kPlanFormatMinor = 1;
 
 // What a slot's memory is and who owns it.
 //   weight: a WeightBuffer, bound once · activation: bytes of the program's arena · state: a
@@ -93,7 +94,8 @@ struct PlanKernel {
   bool operator==(const PlanKernel&) const = default;
 };
 
-// One checkpoint tensor, or some rows of it, placed into a weight buffer.
+// One checkpoint tensor, or some rows of it, or a series of tensors, placed into a weight buffer.
+// At most one of slice, series and groups is there (ir/graph.h's WeightSource has the same fields).
 struct WeightPart {
   std::string tensor;                 // canonical name; empty if `values` are the contents
   std::vector<int64_t> stored_shape;  // what the checkpoint must hold
@@ -101,6 +103,13 @@ struct WeightPart {
   int64_t slice_begin = 0, slice_end = 0;
   std::vector<double> values;  // exact in f32
   int64_t panel_offset = 0;    // panels: first panel of this part
+  // Not 0: `tensor` has one '*', which stands for 0, 1, ... series - 1; these tensors, each of
+  // stored_shape, are stacked along a new outermost axis.
+  int64_t series = 0;
+  // Not 0: axis 0 is so many equal groups of rows; for each range in turn, these rows of every
+  // group in turn.
+  int64_t groups = 0;
+  std::vector<std::pair<int64_t, int64_t>> ranges = {};
   bool operator==(const WeightPart&) const = default;
 };
 
@@ -128,7 +137,7 @@ struct StateBuffer {
 
 // Facts about the model that the runtime and `inspect summary` need.
 struct ModelFacts {
-  std::string architecture;  // "qwen3_5", "qwen3_5_moe"
+  std::string architecture;  // "qwen3_5", "qwen3_5_moe", "qwen3_next"
   int64_t vocab = 0, hidden = 0, layers = 0;
   int64_t max_position = 0;  // of the checkpoint
   std::vector<int64_t> stop_ids;
@@ -176,6 +185,12 @@ struct Plan {
 // The bytes a slot takes with each of its extents at its largest: what the arena must hold for it.
 // Nothing if an extent can be negative or has no bound, or if the size leaves int64.
 std::optional<int64_t> largest_bytes(const SymTable& symbols, const Slot& slot);
+
+// The shape that a part gives: of its slice, of all its series, of the rows of its groups. The part
+// must be sound.
+std::vector<int64_t> part_shape(const WeightPart& part);
+// The checkpoint's name of tensor `index` of a part's series, or of its only tensor.
+std::string part_tensor(const WeightPart& part, int64_t index);
 
 std::string_view to_string(SlotKind kind);
 std::string_view to_string(SlotAccess access);

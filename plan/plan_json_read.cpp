@@ -168,8 +168,18 @@ Result<StateBuffer> read_state(const JsonView& at) {
   return state;
 }
 
+Result<std::pair<int64_t, int64_t>> read_range(const JsonView& at) {
+  GM_ASSIGN(const std::vector<JsonView> ends, at.items());
+  if (ends.size() != 2)
+    return field_error(at, "expected [first, end], found {} numbers", ends.size());
+  GM_ASSIGN(const int64_t begin, ends[0].integer(0));
+  GM_ASSIGN(const int64_t end, ends[1].integer(0));
+  return std::pair(begin, end);
+}
+
 Result<WeightPart> read_part(const JsonView& at) {
-  GM_TRY(known_keys(at, {"tensor", "stored_shape", "slice", "values", "panel_offset"}));
+  GM_TRY(known_keys(
+      at, {"tensor", "stored_shape", "slice", "series", "groups", "values", "panel_offset"}));
   WeightPart part;
   if (at.has("tensor")) {
     GM_ASSIGN(part.tensor, string_field(at, "tensor"));
@@ -182,6 +192,15 @@ Result<WeightPart> read_part(const JsonView& at) {
     part.slice_axis = static_cast<int>(axis);
     GM_ASSIGN(part.slice_begin, integer_field(slice, "begin", 0));
     GM_ASSIGN(part.slice_end, integer_field(slice, "end", 0));
+  }
+  if (at.has("series")) {
+    GM_ASSIGN(part.series, integer_field(at, "series", 1));
+  }
+  if (at.has("groups")) {
+    GM_ASSIGN(const JsonView groups, at.at("groups"));
+    GM_TRY(known_keys(groups, {"count", "ranges"}));
+    GM_ASSIGN(part.groups, integer_field(groups, "count", 1));
+    GM_ASSIGN(part.ranges, (list_field<std::pair<int64_t, int64_t>>(groups, "ranges", read_range)));
   }
   if (at.has("values")) {
     GM_ASSIGN(part.values,

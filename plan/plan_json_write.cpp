@@ -99,6 +99,8 @@ Json part_json(const WeightPart& part) {
     json["slice"] = {
         {"axis", part.slice_axis}, {"begin", part.slice_begin}, {"end", part.slice_end}};
   }
+  if (part.series != 0) json["series"] = part.series;
+  if (part.groups != 0) json["groups"] = {{"count", part.groups}, {"ranges", part.ranges}};
   if (!part.values.empty()) json["values"] = part.values;
   json["panel_offset"] = part.panel_offset;
   return json;

@@ -23,45 +23,77 @@ std::optional<DType> dtype_of(std::string_view word) {
   return std::nullopt;
 }
 
-// The elements of a part in row-major order, wherever they are in the tensor's data: runs of `run`
-// elements, each `stride` elements after the one before it.
-struct PartData {
-  const std::byte* data = nullptr;  // the first element; any alignment
-  int64_t elements = 0, run = 0, stride = 0;
+// The elements of a part in row-major order, wherever they are in the data of its tensors: pieces,
+// each of runs of `run` elements, `stride` elements from the first of one to the first of the next.
+class PartData {
+ public:
+  int64_t elements = 0;
+
+  // `data` is the first element; any alignment.
+  void add(const std::byte* data, int64_t runs, int64_t run, int64_t stride) {
+    pieces_.push_back({data, elements, run, stride});
+    elements += runs * run;
+  }
 
   // dst gets elements [begin, begin + count).
   void copy(int64_t begin, int64_t count, int64_t size, std::byte* dst) const {
     while (count > 0) {
-      const int64_t within = begin % run;
-      const int64_t n = std::min(count, run - within);
-      std::memcpy(dst, data + (begin / run * stride + within) * size,
-                  static_cast<size_t>(n * size));
+      const auto [data, together] = at(begin, size);
+      const int64_t n = std::min(count, together);
+      std::memcpy(dst, data, static_cast<size_t>(n * size));
       begin += n;
       count -= n;
       dst += n * size;
     }
   }
-  // Elements [begin, begin + count) as they lie, or null if they are not in one piece.
-  const std::byte* piece(int64_t begin, int64_t count, int64_t size) const {
-    const int64_t within = begin % run;
-    return within + count <= run ? data + (begin / run * stride + within) * size : nullptr;
+  // Elements [begin, begin + count) as they lie, or null if they are not side by side.
+  const std::byte* rows(int64_t begin, int64_t count, int64_t size) const {
+    const auto [data, together] = at(begin, size);
+    return count <= together ? data : nullptr;
   }
+
+ private:
+  struct Piece {
+    const std::byte* data;
+    int64_t first;  // the number of its first element in the part
+    int64_t run, stride;
+  };
+  // Where an element is, and how many are side by side from it on.
+  std::pair<const std::byte*, int64_t> at(int64_t element, int64_t size) const {
+    const auto after = std::ranges::upper_bound(pieces_, element, {}, &Piece::first);
+    const Piece& p = *std::prev(after);
+    const int64_t run = (element - p.first) / p.run, within = (element - p.first) % p.run;
+    return {p.data + (run * p.stride + within) * size, p.run - within};
+  }
+
+  std::vector<Piece> pieces_;  // ascending in `first`
 };
 
-PartData part_data(const WeightPart& part, const std::byte* data, int64_t size) {
+// `tensors` gives the data of each tensor of the part.
+PartData part_data(const WeightPart& part, const std::vector<const StoredTensor*>& tensors,
+                   int64_t size) {
   PartData result;
+  // A slice's runs are along its axis, those of groups along axis 0, and whole tensors are one run.
+  const int axis = part.groups != 0 ? 0 : part.slice_axis;
   int64_t inner = 1, outer = 1;
-  for (size_t axis = 0; axis < part.stored_shape.size(); ++axis) {
-    (static_cast<int>(axis) <= part.slice_axis ? outer : inner) *= part.stored_shape[axis];
+  for (size_t i = 0; i < part.stored_shape.size(); ++i) {
+    (static_cast<int>(i) <= axis ? outer : inner) *= part.stored_shape[i];
   }
-  if (part.slice_axis < 0) {
-    return {data, inner, inner, inner};
+  for (const StoredTensor* tensor : tensors) {
+    const std::byte* data = tensor->data.data();
+    if (part.groups != 0) {
+      const int64_t stride = outer / part.groups * inner;
+      for (const auto& [begin, end] : part.ranges) {
+        result.add(data + begin * inner * size, part.groups, (end - begin) * inner, stride);
+      }
+    } else if (part.slice_axis >= 0) {
+      const int64_t extent = part.stored_shape[static_cast<size_t>(part.slice_axis)];
+      result.add(data + part.slice_begin * inner * size, outer / extent,
+                 (part.slice_end - part.slice_begin) * inner, extent * inner);
+    } else {
+      result.add(data, 1, inner, inner);
+    }
   }
-  const int64_t extent = part.stored_shape[static_cast<size_t>(part.slice_axis)];
-  result.run = (part.slice_end - part.slice_begin) * inner;
-  result.stride = extent * inner;
-  result.elements = outer / extent * result.run;
-  result.data = data + part.slice_begin * inner * size;
   return result;
 }
 
@@ -127,7 +159,7 @@ void fill_columns(const PartData& part, int64_t first, int64_t count, int64_t le
   const std::byte* rows[kPanelWidth];
   copies.resize(static_cast<size_t>(count * length * size));
   for (int64_t j = 0; j < count; ++j) {
-    rows[j] = part.piece((first + j) * length, length, size);
+    rows[j] = part.rows((first + j) * length, length, size);
     if (rows[j] != nullptr) continue;
     std::byte* copy = copies.data() + j * length * size;
     part.copy((first + j) * length, length, size, copy);
@@ -199,36 +231,52 @@ Result<Checkpoint> by_canonical_name(const SafeTensors& tensors) {
 }
 
 Result<const StoredTensor*> find_tensor(const Checkpoint& checkpoint, const WeightBuffer& weight,
-                                        const WeightPart& part) {
+                                        const WeightPart& part, const std::string& name) {
   const char* const fix =
       "give the weights of the model that the plan was compiled for, or compile again";
-  const auto found = checkpoint.find(part.tensor);
+  const auto found = checkpoint.find(name);
   if (found == checkpoint.end()) {
     const std::string file = checkpoint.empty() ? "" : checkpoint.begin()->second->file;
-    return err(Code::weights_missing, Location::of_path(file, part.tensor), fix,
-               "the weights have no tensor {}, which the plan needs for {}", part.tensor,
-               weight.name);
+    return err(Code::weights_missing, Location::of_path(file, name), fix,
+               "the weights have no tensor {}, which the plan needs for {}", name, weight.name);
   }
   const StoredTensor& tensor = *found->second;
   const Location where = Location::of_path(tensor.file, tensor.name);
   if (tensor.shape != part.stored_shape) {
     return err(Code::weights_shape, where, fix,
-               "tensor {} has shape [{}], but the plan was compiled for [{}]", part.tensor,
+               "tensor {} has shape [{}], but the plan was compiled for [{}]", name,
                fmt::join(tensor.shape, ", "), fmt::join(part.stored_shape, ", "));
   }
   if (dtype_of(tensor.dtype) != weight.dtype) {
     return err(Code::weights_dtype, where, fix,
-               "tensor {} is stored as {}, but the plan was compiled for {}", part.tensor,
-               tensor.dtype, to_string(weight.dtype));
+               "tensor {} is stored as {}, but the plan was compiled for {}", name, tensor.dtype,
+               to_string(weight.dtype));
   }
   return &tensor;
 }
 
+// All tensors of the part, of a series in its order.
+Result<std::vector<const StoredTensor*>> find_tensors(const Checkpoint& checkpoint,
+                                                      const WeightBuffer& weight,
+                                                      const WeightPart& part) {
+  std::vector<const StoredTensor*> tensors;
+  for (int64_t i = 0; i < std::max<int64_t>(part.series, 1); ++i) {
+    GM_ASSIGN(const StoredTensor* tensor,
+              find_tensor(checkpoint, weight, part, part_tensor(part, i)));
+    tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
 // Nothing else stops weights of a deeper model, whose first layers all fit.
 Result<> check_layers(const Plan& plan, const Checkpoint& checkpoint) {
-  std::set<std::string_view> used;
+  std::set<std::string> used;
   for (const WeightBuffer& weight : plan.weights) {
-    for (const WeightPart& part : weight.parts) used.insert(part.tensor);
+    for (const WeightPart& part : weight.parts) {
+      for (int64_t i = 0; i < std::max<int64_t>(part.series, 1); ++i) {
+        used.insert(part_tensor(part, i));
+      }
+    }
   }
   for (const auto& [name, tensor] : checkpoint) {
     if (!name.starts_with("layers.") || used.contains(name)) continue;
@@ -258,7 +306,7 @@ Result<WeightStore> bind_weights(const Plan& plan, const SafeTensors& tensors, H
     for (const int64_t extent : weight.shape) bytes *= extent;
     total += bytes;
     for (const WeightPart& part : weight.parts) {
-      if (part.values.empty()) GM_TRY(find_tensor(checkpoint, weight, part));
+      if (part.values.empty()) GM_TRY(find_tensors(checkpoint, weight, part));
     }
   }
   GM_TRY(check_layers(plan, checkpoint));
@@ -272,12 +320,12 @@ Result<WeightStore> bind_weights(const Plan& plan, const SafeTensors& tensors, H
       std::vector<std::byte> values;
       PartData data;
       if (part.values.empty()) {
-        GM_ASSIGN(const StoredTensor* tensor, find_tensor(checkpoint, weight, part));
-        data = part_data(part, tensor->data.data(), size);
+        GM_ASSIGN(const auto found, find_tensors(checkpoint, weight, part));
+        data = part_data(part, found, size);
       } else {
         values = values_data(part, weight.dtype);
         const auto count = static_cast<int64_t>(part.values.size());
-        data = {values.data(), count, count, count};
+        data.add(values.data(), 1, count, count);
       }
       if (weight.layout == "panels") {
         fill_panels(weight, part, data, threads, buffer.data());

@@ -1,7 +1,6 @@
 #include "models/qwen35/builder.h"
 
-#include <cmath>
-
+#include "models/qwen35/rotary.h"
 #include "ops/ops.h"
 
 namespace gm::qwen35 {
@@ -101,6 +100,31 @@ ValueId Builder::weight_rows(std::string_view tensor, std::vector<int64_t> store
                             .slice_end = end});
 }
 
+ValueId Builder::weight_series(std::string_view tensor, std::vector<int64_t> stored_shape,
+                               int64_t count, std::string_view name) {
+  std::string first(tensor);
+  first.replace(first.find('*'), 1, "0");
+  TensorType type{weight_dtype(first), {stored_shape.begin(), stored_shape.end()}};
+  type.shape.insert(type.shape.begin(), SymExpr(count));
+  return graph_.add_weight(
+      named(name), std::move(type),
+      {.tensor = named(tensor), .stored_shape = std::move(stored_shape), .series = count});
+}
+
+ValueId Builder::weight_groups(std::string_view tensor, std::vector<int64_t> stored_shape,
+                               int64_t groups, std::vector<std::pair<int64_t, int64_t>> ranges,
+                               std::string_view name) {
+  TensorType type{weight_dtype(tensor), {stored_shape.begin(), stored_shape.end()}};
+  int64_t rows = 0;
+  for (const auto& [begin, end] : ranges) rows += (end - begin) * groups;
+  type.shape[0] = rows;
+  return graph_.add_weight(named(name), std::move(type),
+                           {.tensor = named(tensor),
+                            .stored_shape = std::move(stored_shape),
+                            .groups = groups,
+                            .ranges = std::move(ranges)});
+}
+
 ValueId Builder::state(std::string_view name, DType dtype, std::vector<SymExpr> shape) {
   return graph_.add_state(named(name), {dtype, std::move(shape)});
 }
@@ -149,23 +173,25 @@ std::pair<ValueId, ValueId> Builder::rotary() {
   if (rotary_) return *rotary_;
   const std::string outer = std::exchange(prefix_, "rope");
   const int64_t pairs = config_.rotary_dims / 2;
-  std::vector<double> frequencies;
-  for (int64_t i = 0; i < pairs; ++i) {
-    // The exponent runs over the rotated dims, not over the head; the reference holds the
-    // frequencies in f32.
-    const double exponent =
-        -2.0 * static_cast<double>(i) / static_cast<double>(config_.rotary_dims);
-    frequencies.push_back(static_cast<float>(std::pow(config_.rope_theta, exponent)));
-  }
-  const ValueId inv_freq =
-      graph_.add_weight("rope.inv_freq", {DType::f32, {pairs}},
-                        {.tensor = "", .stored_shape = {pairs}, .values = std::move(frequencies)});
+  const ValueId inv_freq = graph_.add_weight(
+      "rope.inv_freq", {DType::f32, {pairs}},
+      {.tensor = "", .stored_shape = {pairs}, .values = rotary_frequencies(config_)});
   const ValueId position =
       op("cast", {pos}, {{"dtype", std::string("f32")}}, "position", "position");
   const ValueId column = split(position, 0, {-1, 1}, "column", "position");
   const ValueId angle = op("mul", {column, inv_freq}, {}, "angle", "angle");
-  const ValueId cosine = op("cos", {angle}, {{"dtype", act_name()}}, "cos", "cos");
-  const ValueId sine = op("sin", {angle}, {{"dtype", act_name()}}, "sin", "sin");
+  // YaRN's factor comes before the rounding.
+  const double factor = config_.yarn ? config_.yarn->attention_factor : 1.0;
+  auto turned = [&](const std::string& kind) {
+    const Attrs act = {{"dtype", act_name()}};
+    if (factor == 1.0) return op(kind, {angle}, act, kind, kind);
+    const ValueId plain = op(kind, {angle}, {{"dtype", std::string("f32")}}, kind + "_plain", kind);
+    return op("scale", {plain},
+              {{"value", double{static_cast<float>(factor)}}, {"dtype", act_name()}}, kind,
+              "attention_factor");
+  };
+  const ValueId cosine = turned("cos");
+  const ValueId sine = turned("sin");
   prefix_ = outer;
   rotary_ = {cosine, sine};
   return *rotary_;

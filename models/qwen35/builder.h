@@ -40,6 +40,14 @@ class Builder {
   // Rows [begin, end) of axis 1 of a packed tensor, under another name.
   ValueId weight_rows(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t begin,
                       int64_t end, std::string_view name);
+  // All of a series of tensors, whose name has a '*' for 0 to count - 1, stacked.
+  ValueId weight_series(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t count,
+                        std::string_view name);
+  // Rows of groups: for each range in turn, these rows of every group of axis 0.
+  ValueId weight_groups(std::string_view tensor, std::vector<int64_t> stored_shape, int64_t groups,
+                        std::vector<std::pair<int64_t, int64_t>> ranges, std::string_view name);
+  // Whether the checkpoint has this tensor: of the forms that layers come in, it has one.
+  bool stored(std::string_view tensor) const { return dtypes_.contains(named(tensor)); }
   DType weight_dtype(std::string_view tensor) const;
   ValueId state(std::string_view name, DType dtype, std::vector<SymExpr> shape);
   void state_output(std::string_view name, ValueId value);

@@ -38,13 +38,12 @@ bool is_quantiser_name(std::string_view name) {
                              [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// "layers.3.mlp.experts.17.up_proj.weight"
-bool is_single_expert(std::string_view name) {
-  constexpr std::string_view kPart = ".mlp.experts.";
-  const size_t found = name.find(kPart);
-  const size_t digit = found + kPart.size();
-  return found != std::string_view::npos && digit < name.size() && name[digit] >= '0' &&
-         name[digit] <= '9';
+// MLX transposes the convolution's weight, stacks experts under another name and adds 1 to norms,
+// which cannot be seen on the norms themselves.
+bool is_mlx(const Qwen35Config& config, const StoredTensor& tensor, std::string_view name) {
+  return name.contains(".mlp.switch_mlp.") ||
+         (name.ends_with(".linear_attn.conv1d.weight") &&
+          tensor.shape == std::vector<int64_t>{config.conv_channels(), config.conv_taps, 1});
 }
 
 // Checkpoints that hold the right numbers in another form. Found before anything is compared, since
@@ -59,24 +58,75 @@ Result<> refuse_form(const Qwen35Config& config, const StoredTensor& tensor,
                "tensor {} ({}) is part of a quantised checkpoint; BF16, F16 and F32 are read",
                tensor.name, tensor.dtype);
   }
-  if (is_single_expert(name)) {
+  const bool fused = name.ends_with(".linear_attn.in_proj_qkvz.weight") ||
+                     name.ends_with(".linear_attn.in_proj_ba.weight");
+  if (fused && config.architecture != "qwen3_next") {
     return err(Code::tensor_layout, at(tensor), std::string(kOriginal),
-               "tensor {} holds one expert; experts are read from the packed tensors "
-               "experts.gate_up_proj and experts.down_proj only",
-               tensor.name);
+               "tensor {} fuses projections, in an order of rows that only qwen3_next defines; a "
+               "{} model has in_proj_qkv, in_proj_z, in_proj_b and in_proj_a",
+               tensor.name, config.architecture);
   }
-  if (name.ends_with(".linear_attn.in_proj_qkvz.weight") ||
-      name.ends_with(".linear_attn.in_proj_ba.weight")) {
-    return err(Code::tensor_layout, at(tensor), std::string(kOriginal),
-               "tensor {} interleaves its rows by key head, as Qwen3-Next does; in_proj_qkv, "
-               "in_proj_z, in_proj_b and in_proj_a are read",
-               tensor.name);
+  return {};
+}
+
+// The names and shapes of a layer's tensors become those of the form that the checkpoint has.
+// `found` are its canonical names.
+template <class Found>
+void take_stored_forms(const Qwen35Config& c, const Found& found,
+                       std::map<std::string, std::vector<int64_t>, std::less<>>& expected) {
+  for (int64_t layer = 0; layer < c.layers(); ++layer) {
+    const std::string mlp = fmt::format("layers.{}.mlp.experts.", layer);
+    const std::string gdn = fmt::format("layers.{}.linear_attn.", layer);
+    // A form is recognised by any of its tensors, so that what else lacks is named in that form.
+    const auto begins = [&](const std::string& prefix) {
+      const auto next = found.lower_bound(prefix);
+      return next != found.end() && next->first.starts_with(prefix);
+    };
+    bool single = false;
+    for (char digit = '0'; digit <= '9'; ++digit) single = single || begins(mlp + digit);
+    if (single && c.is_moe()) {
+      const int64_t width = c.expert_intermediate;
+      const bool halves = !found.contains(mlp + "gate_up_proj");
+      const bool down = !found.contains(mlp + "down_proj");
+      if (halves) expected.erase(mlp + "gate_up_proj");
+      if (down) expected.erase(mlp + "down_proj");
+      for (int64_t e = 0; e < c.experts; ++e) {
+        const std::string expert = fmt::format("{}{}.", mlp, e);
+        if (halves) expected[expert + "gate_proj.weight"] = {width, c.hidden};
+        if (halves) expected[expert + "up_proj.weight"] = {width, c.hidden};
+        if (down) expected[expert + "down_proj.weight"] = {c.hidden, width};
+      }
+    }
+    if (found.contains(gdn + "in_proj_qkvz.weight") && expected.erase(gdn + "in_proj_qkv.weight")) {
+      expected.erase(gdn + "in_proj_z.weight");
+      expected[gdn + "in_proj_qkvz.weight"] = {c.conv_channels() + c.value_heads * c.value_dim,
+                                               c.hidden};
+    }
+    if (found.contains(gdn + "in_proj_ba.weight") && expected.erase(gdn + "in_proj_b.weight")) {
+      expected.erase(gdn + "in_proj_a.weight");
+      expected[gdn + "in_proj_ba.weight"] = {2 * c.value_heads, c.hidden};
+    }
   }
-  const std::vector<int64_t> mlx = {config.conv_channels(), config.conv_taps, 1};
-  if (name.ends_with(".linear_attn.conv1d.weight") && tensor.shape == mlx) {
-    return err(Code::tensor_layout, at(tensor), std::string(kOriginal),
-               "tensor {} is {}, as MLX stores it (with norms that have 1 added); {} is read",
-               tensor.name, extents(tensor.shape), extents({mlx[0], 1, mlx[1]}));
+}
+
+// Experts that are stored one by one become one weight, which has one dtype.
+template <class Found>
+Result<> check_expert_dtypes(const Qwen35Config& c, const Found& found) {
+  for (int64_t layer = 0; layer < c.layers(); ++layer) {
+    for (const char* part : {"gate_proj", "up_proj", "down_proj"}) {
+      const auto expert = [&](int64_t e) {
+        return found.find(fmt::format("layers.{}.mlp.experts.{}.{}.weight", layer, e, part));
+      };
+      const auto first = expert(0);
+      if (first == found.end()) continue;
+      for (int64_t e = 1; e < c.experts; ++e) {
+        const auto other = expert(e);
+        if (other->second->dtype == first->second->dtype) continue;
+        return err(Code::tensor_dtype, at(*other->second), std::string(kSameModel),
+                   "tensor {} is stored as {}, but that of expert 0 as {}", other->second->name,
+                   other->second->dtype, first->second->dtype);
+      }
+    }
   }
   return {};
 }
@@ -162,8 +212,16 @@ std::map<std::string, std::vector<int64_t>, std::less<>> model_tensors(const Qwe
 }
 
 Result<WeightDtypes> match_checkpoint(const Qwen35Config& config, const SafeTensors& checkpoint) {
-  const auto expected = model_tensors(config);
   std::map<std::string, const StoredTensor*, std::less<>> found;
+  // Before all else: what MLX has converted may be quantised as well, and is MLX's in any case.
+  for (const auto& [stored, tensor] : checkpoint.tensors()) {
+    if (is_skipped_tensor(stored) || !is_mlx(config, tensor, canonical_tensor_name(stored)))
+      continue;
+    return err(Code::tensor_layout, at(tensor), std::string(kOriginal),
+               "tensor {} is {}, as MLX stores it: checkpoints that MLX has converted, whose norms "
+               "have 1 added, are not read",
+               stored, extents(tensor.shape));
+  }
   for (const auto& [stored, tensor] : checkpoint.tensors()) {
     if (is_skipped_tensor(stored)) continue;
     const std::string name = canonical_tensor_name(stored);
@@ -174,6 +232,8 @@ Result<WeightDtypes> match_checkpoint(const Qwen35Config& config, const SafeTens
                  "tensors {} and {} are the same one of the model", other->second->name, stored);
     }
   }
+  auto expected = model_tensors(config);
+  take_stored_forms(config, found, expected);
 
   WeightDtypes dtypes;
   for (const auto& [name, tensor] : found) {
@@ -204,6 +264,7 @@ Result<WeightDtypes> match_checkpoint(const Qwen35Config& config, const SafeTens
   for (const auto& [name, shape] : expected) {
     if (!found.contains(name)) return missing(config, checkpoint, name, shape);
   }
+  GM_TRY(check_expert_dtypes(config, found));
   return dtypes;
 }
 

@@ -1,80 +1,49 @@
 #include "models/qwen35/config.h"
 
 #include <algorithm>
+#include <iterator>
+#include <system_error>
+
+#include "models/qwen35/config_fields.h"
 
 namespace gm {
 namespace {
 
+using namespace config_fields;
+
 constexpr int64_t kMostElements = int64_t{1} << 40;  // of one tensor
 constexpr std::string_view kReads =
-    "this version reads qwen3_5 and qwen3_5_moe: give the folder of a Qwen3.5 model";
-constexpr std::string_view kRefetch =
-    "give the value that the model was trained with, or fetch config.json again";
+    "this version reads qwen3_5, qwen3_5_moe and qwen3_next: give the folder of a model of these";
+constexpr std::string_view kInBf16 = "give the folder of the model as published, in BF16";
 
-// A fault of a field as this module's own, with something to do about it.
-template <class T>
-Result<T> field(Result<T> value) {
-  if (value) return value;
-  Diag diag = std::move(value).error();
-  diag.code = Code::config_field;
-  diag.fix = kRefetch;
-  return Error(std::move(diag));
-}
+// What a model type's classes are called.
+struct Architecture {
+  std::string_view type;
+  std::string_view class_prefix;
+};
+constexpr Architecture kArchitectures[] = {
+    {"qwen3_5_moe", "Qwen3_5Moe"}, {"qwen3_5", "Qwen3_5"}, {"qwen3_next", "Qwen3Next"}};
 
-Error unsupported(const JsonView& view, std::string_view what, std::string_view reads) {
-  return err(Code::config_unsupported, view.where(), std::string(reads), "{} is not supported",
-             what);
-}
-
-template <class... A>
-Error inconsistent(const JsonView& text, std::string_view key, fmt::format_string<A...> format,
-                   A&&... args) {
-  const auto view = text.find(key);
-  return err(Code::config_inconsistent, view ? view->where() : text.where(), std::string(kRefetch),
-             format, std::forward<A>(args)...);
-}
-
-Result<int64_t> integer(const JsonView& text, std::string_view key, int64_t lo, int64_t hi) {
-  GM_ASSIGN(const JsonView view, field(text.at(key)));
-  return field(view.integer(lo, hi));
-}
-
-// A number within [lo, hi] that newer files keep in rope_parameters and older ones beside it. Files
-// that have it twice must agree with themselves.
-Result<double> rotary_number(const JsonView& text, const std::optional<JsonView>& rope,
-                             std::string_view key, double lo, double hi) {
-  std::optional<JsonView> inner = rope ? rope->find(key) : std::nullopt;
-  const std::optional<JsonView> outer = text.find(key);
-  const JsonView& holder = rope ? *rope : text;
-  if (!inner && !outer) {  // absent, or null, which the type check below refuses
-    GM_ASSIGN(inner, field(holder.at(key)));
-  }
-  GM_ASSIGN(const double value, field((inner ? *inner : *outer).number()));
-  if (value < lo || value > hi) {
-    return err(Code::config_field, (inner ? *inner : *outer).where(), std::string(kRefetch),
-               "expected a number from {} to {}, found {}", lo, hi, value);
-  }
-  if (inner && outer) {
-    GM_ASSIGN(const double other, field(outer->number()));
-    if (other != value) {
-      return err(Code::config_inconsistent, outer->where(), "leave one of them",
-                 "{} is {} here and {} in rope_parameters", key, other, value);
-    }
-  }
-  return value;
-}
-
-// The architecture, from model_type of the root, with the text part's own words checked against it.
-Result<bool> read_architecture(const JsonView& root, const JsonView& text, bool nested) {
+// The name of the architecture, from model_type of the root, with the text part's own words checked
+// against it.
+Result<std::string> read_architecture(const JsonView& root, const JsonView& text, bool nested) {
   GM_ASSIGN(const JsonView type_view, field(root.at("model_type")));
   GM_ASSIGN(const std::string type, field(type_view.string()));
-  const bool dense = type == "qwen3_5" || (!nested && type == "qwen3_5_text");
-  const bool moe = type == "qwen3_5_moe" || (!nested && type == "qwen3_5_moe_text");
-  if (!dense && !moe) {
+  if (type.starts_with("qwen4_exp")) {
+    return err(
+        Code::config_architecture, type_view.where(), std::string(kReads),
+        "architecture \"{}\" is not read: its hyper-connections, sparse-attention indexer and "
+        "n-gram embeddings are ops that this version does not have",
+        type);
+  }
+  const auto known = std::ranges::find_if(kArchitectures, [&](const Architecture& a) {
+    return type == a.type || (!nested && type == fmt::format("{}_text", a.type));
+  });
+  if (known == std::end(kArchitectures)) {
     return err(Code::config_architecture, type_view.where(), std::string(kReads),
                "unknown architecture \"{}\"", type);
   }
-  const std::string base = moe ? "qwen3_5_moe" : "qwen3_5";
+  const std::string base(known->type);
   if (const auto view = text.find("model_type")) {
     GM_ASSIGN(const std::string inner, field(view->string()));
     if (inner != base && inner != base + "_text") {
@@ -87,13 +56,36 @@ Result<bool> read_architecture(const JsonView& root, const JsonView& text, bool 
     GM_ASSIGN(const auto items, field(view->items()));
     for (const JsonView& item : items) {
       GM_ASSIGN(const std::string name, field(item.string()));
-      if (name.starts_with("Qwen3_5Moe") != moe || !name.starts_with("Qwen3_5")) {
+      // The first prefix that fits is the longest.
+      const auto of = std::ranges::find_if(
+          kArchitectures, [&](const Architecture& a) { return name.starts_with(a.class_prefix); });
+      if (of != known) {
         return err(Code::config_architecture, item.where(), std::string(kReads),
                    "architecture \"{}\" in a model of type \"{}\"", name, type);
       }
     }
   }
-  return moe;
+  return base;
+}
+
+// Quantised checkpoints, by the name of what made them.
+Result<> refuse_quantised(const JsonView& root, const JsonView& text) {
+  for (const JsonView* level : {&root, &text}) {
+    if (const auto view = level->find("quantization")) {
+      return unsupported(*view, "a checkpoint that MLX has quantised (quantization)", kInBf16);
+    }
+  }
+  for (const JsonView* level : {&root, &text}) {
+    const auto view = level->find("quantization_config");
+    if (!view) continue;
+    const auto method = view->is_object() ? view->find("quant_method") : std::nullopt;
+    const std::string name = method && method->json().is_string()
+                                 ? method->json().get<std::string>()
+                                 : "an unknown method";
+    return unsupported(
+        *view, fmt::format("a checkpoint quantised by {} (quantization_config)", name), kInBf16);
+  }
+  return {};
 }
 
 Result<> expect_flag(const JsonView& text, std::string_view key, bool only) {
@@ -105,26 +97,11 @@ Result<> expect_flag(const JsonView& text, std::string_view key, bool only) {
                      fmt::format("only {} = {} is read", key, only));
 }
 
-Result<> expect_text(const JsonView& text, std::string_view key,
-                     std::initializer_list<std::string_view> only) {
-  const auto view = text.find(key);
-  if (!view) return {};
-  GM_ASSIGN(const std::string value, field(view->string()));
-  if (std::find(only.begin(), only.end(), value) != only.end()) return {};
-  return unsupported(*view, fmt::format("{} = \"{}\"", key, value),
-                     fmt::format("only \"{}\" is read", fmt::join(only, "\" and \"")));
-}
-
 // Whatever would change the formulas and is not one of the published models' choices.
 Result<> refuse_variants(const JsonView& root, const JsonView& text, bool moe) {
-  for (const JsonView* level : {&root, &text}) {
-    if (const auto view = level->find("quantization_config")) {
-      return unsupported(*view, "a quantised checkpoint (quantization_config)",
-                         "give the folder of the model in BF16");
-    }
-  }
+  GM_TRY(refuse_quantised(root, text));
   GM_TRY(expect_text(text, "hidden_act", {"silu"}));
-  GM_TRY(expect_text(text, "output_gate_type", {"silu", "swish"}));
+  GM_TRY(expect_text(text, "output_gate_type", {"silu", "swish", "sigmoid"}));
   GM_TRY(expect_text(text, "mamba_ssm_dtype", {"float32"}));
   GM_TRY(expect_flag(text, "attention_bias", false));
   GM_TRY(expect_flag(text, "attn_output_gate", true));
@@ -143,28 +120,6 @@ Result<> refuse_variants(const JsonView& root, const JsonView& text, bool moe) {
       return unsupported(*view, "a dense layer among those of experts (mlp_only_layers)",
                          "only an empty list is read");
     }
-  }
-  return {};
-}
-
-Result<> read_rotary(const JsonView& text, Qwen35Config& config) {
-  const auto rope = text.find("rope_parameters");
-  for (const char* block : {"rope_parameters", "rope_scaling"}) {
-    const auto view = text.find(block);
-    if (!view) continue;
-    GM_TRY(field(view->members()));
-    for (const char* key : {"rope_type", "type"}) GM_TRY(expect_text(*view, key, {"default"}));
-  }
-  GM_ASSIGN(config.rope_theta, rotary_number(text, rope, "rope_theta", 1.0, 1e15));
-  GM_ASSIGN(const double factor, rotary_number(text, rope, "partial_rotary_factor", 0.0, 1.0));
-  // Truncated, as the reference does.
-  config.rotary_dims = static_cast<int64_t>(static_cast<double>(config.head_dim) * factor);
-  if (config.rotary_dims < 2 || config.rotary_dims % 2 != 0) {
-    const JsonView& holder = rope && rope->has("partial_rotary_factor") ? *rope : text;
-    return inconsistent(holder, "partial_rotary_factor",
-                        "{} of head_dim = {} are {} rotated dimensions, which must be even and "
-                        "at least 2",
-                        factor, config.head_dim, config.rotary_dims);
   }
   return {};
 }
@@ -220,8 +175,7 @@ Result<> read_sizes(const JsonView& text, bool moe, Qwen35Config& config) {
   constexpr int64_t kHeads = 4096, kDim = 4096, kWidth = int64_t{1} << 20;
   GM_ASSIGN(config.vocab, integer(text, "vocab_size", 1, int64_t{1} << 24));
   GM_ASSIGN(config.hidden, integer(text, "hidden_size", 1, kWidth));
-  GM_ASSIGN(config.max_position,
-            integer(text, "max_position_embeddings", 1, (int64_t{1} << 31) - 1));
+  GM_ASSIGN(config.max_position, integer(text, "max_position_embeddings", 1, kMostTokens));
   GM_ASSIGN(config.heads, integer(text, "num_attention_heads", 1, kHeads));
   GM_ASSIGN(config.kv_heads, integer(text, "num_key_value_heads", 1, kHeads));
   GM_ASSIGN(config.head_dim, integer(text, "head_dim", 2, kDim));
@@ -281,6 +235,28 @@ Result<> check_tensor_sizes(const JsonView& text, const Qwen35Config& c) {
   return {};
 }
 
+// A file of llama.cpp, or a folder of such files without the original's config.json.
+Result<> refuse_gguf(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    files.push_back(folder);
+  } else if (!std::filesystem::exists(folder / "config.json", ignored)) {
+    auto entry = std::filesystem::directory_iterator(folder, ignored);
+    for (; entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+      files.push_back(entry->path());
+    }
+  }
+  std::ranges::sort(files);
+  for (const std::filesystem::path& file : files) {
+    if (file.extension() != ".gguf" || !std::filesystem::exists(file, ignored)) continue;
+    return err(Code::tensor_layout, Location::of_file(file.string()), std::string(kInBf16),
+               "GGUF files are not read: they hold norms with 1 added, -exp(A_log) and value heads "
+               "in another order, mostly quantised");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Qwen35Config> parse_config(const JsonView& root) {
@@ -288,11 +264,17 @@ Result<Qwen35Config> parse_config(const JsonView& root) {
   const auto inner = root.find("text_config");
   const JsonView& text = inner ? *inner : root;
   GM_TRY(field(text.members()));
-  GM_ASSIGN(const bool moe, read_architecture(root, text, inner.has_value()));
-  GM_TRY(refuse_variants(root, text, moe));
-
   Qwen35Config config;
-  config.architecture = moe ? "qwen3_5_moe" : "qwen3_5";
+  GM_ASSIGN(config.architecture, read_architecture(root, text, inner.has_value()));
+  bool moe = config.architecture == "qwen3_5_moe";
+  if (config.architecture == "qwen3_next") {  // of experts, unless it says that it has none
+    GM_ASSIGN(const int64_t experts, integer(text, "num_experts", 0, INT64_MAX));
+    moe = experts > 0;
+  }
+  GM_TRY(refuse_variants(root, text, moe));
+  if (const auto view = text.find("output_gate_type"); view && view->json() == "sigmoid") {
+    config.output_gate = OutputGate::sigmoid;
+  }
   config.file = root.where().file;
   GM_TRY(read_sizes(text, moe, config));
   GM_TRY(read_layers(text, config));
@@ -317,6 +299,7 @@ Result<Qwen35Config> parse_config(const JsonView& root) {
 }
 
 Result<Qwen35Config> read_config(const std::filesystem::path& folder) {
+  GM_TRY(refuse_gguf(folder));
   const std::filesystem::path file = folder / "config.json";
   GM_ASSIGN(const Json json, read_json(file));
   return parse_config(JsonView(json, file.string()));

@@ -1,6 +1,6 @@
-// The configuration of a Qwen3.5 text model, dense or mixture of experts: config.json's fields
-// after checking, with one meaning each. Nothing is derived from anything else (head_dim is not
-// hidden / heads).
+// The configuration of a text model of the Qwen3.5 family, dense or mixture of experts:
+// config.json's fields after checking, with one meaning each. Nothing is derived from anything else
+// (head_dim is not hidden / heads).
 #pragma once
 
 #include <filesystem>
@@ -16,25 +16,40 @@ namespace gm {
 
 enum class LayerKind : uint8_t { linear_attention, full_attention };
 
+// What opens the delta net's output: the checkpoints of the family say silu (or swish, its other
+// name) or nothing.
+enum class OutputGate : uint8_t { silu, sigmoid };
+
+// Rotary frequencies for contexts longer than those of training, as the reference's "yarn".
+struct YarnScaling {
+  double factor = 1;
+  double original_context = 0;  // tokens of training
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;
+  double attention_factor = 1;  // of cos and sin
+};
+
 struct Qwen35Config {
-  std::string architecture;  // "qwen3_5" or "qwen3_5_moe"
+  std::string architecture;  // "qwen3_5", "qwen3_5_moe" or "qwen3_next"
   std::string file;          // where it was read, for messages
   int64_t vocab = 0;
   int64_t hidden = 0;
   std::vector<LayerKind> layer_kinds;  // one a layer
   double eps = 1e-6;
   bool tied = false;
-  int64_t max_position = 0;
+  int64_t max_position = 0;  // with yarn: what it extends the context to
   std::optional<int64_t> eos_id;
 
   // full attention
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t rotary_dims = 0;  // even, of head_dim
   double rope_theta = 0;
+  std::optional<YarnScaling> yarn;
 
   // gated delta net
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   int64_t conv_taps = 4;
+  OutputGate output_gate = OutputGate::silu;
 
   // dense MLP
   int64_t intermediate = 0;

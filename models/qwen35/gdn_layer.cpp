@@ -4,6 +4,16 @@
 
 namespace gm::qwen35 {
 
+namespace {
+
+// A fused tensor and its rows for one key head.
+struct FusedRows {
+  std::string tensor;
+  int64_t rows;
+};
+
+}  // namespace
+
 // Gated delta net: spec of the family, section 3.3, the reference's roundings.
 ValueId gdn_mixer(Builder& b, ValueId h) {
   const Qwen35Config& c = b.config();
@@ -13,10 +23,26 @@ ValueId gdn_mixer(Builder& b, ValueId h) {
   const int64_t key = c.key_heads * c.key_dim, value = c.value_heads * c.value_dim;
   const SymExpr slots = SymExpr::symbol("slots");
 
-  const ValueId qkv = b.linear(h, m + "in_proj_qkv.weight", c.conv_channels(), c.hidden, m + "qkv");
-  const ValueId z = b.linear(h, m + "in_proj_z.weight", value, c.hidden, m + "z");
-  const ValueId beta_in = b.linear(h, m + "in_proj_b.weight", c.value_heads, c.hidden, m + "b");
-  const ValueId decay_in = b.linear(h, m + "in_proj_a.weight", c.value_heads, c.hidden, m + "a");
+  // Qwen3-Next fuses projections: of each key head in turn its q, k, v and z rows, and its b and a
+  // rows. Taken head by head they are the rows of Qwen3.5's own four tensors.
+  const int64_t ratio = c.value_heads / c.key_heads, values = ratio * c.value_dim;
+  const FusedRows qkvz{"in_proj_qkvz.weight", 2 * (c.key_dim + values)};
+  const FusedRows ba{"in_proj_ba.weight", 2 * ratio};
+  auto projection = [&](const std::string& name, int64_t rows, const FusedRows& fused,
+                        std::vector<std::pair<int64_t, int64_t>> ranges, const std::string& out) {
+    const std::string tensor = m + name + ".weight";
+    const ValueId w = b.stored(tensor)
+                          ? b.weight(tensor, {rows, c.hidden})
+                          : b.weight_groups(m + fused.tensor, {c.key_heads * fused.rows, c.hidden},
+                                            c.key_heads, std::move(ranges), m + name);
+    return b.op("linear", {h, w}, act, m + out, m + name);
+  };
+  const int64_t v0 = 2 * c.key_dim, z0 = v0 + values;
+  const ValueId qkv = projection("in_proj_qkv", c.conv_channels(), qkvz,
+                                 {{0, c.key_dim}, {c.key_dim, v0}, {v0, z0}}, "qkv");
+  const ValueId z = projection("in_proj_z", value, qkvz, {{z0, z0 + values}}, "z");
+  const ValueId beta_in = projection("in_proj_b", c.value_heads, ba, {{0, ratio}}, "b");
+  const ValueId decay_in = projection("in_proj_a", c.value_heads, ba, {{ratio, 2 * ratio}}, "a");
 
   const ValueId conv_weight = b.weight(m + "conv1d.weight", {c.conv_channels(), 1, c.conv_taps}, 1);
   const ValueId conv_state = b.state("conv", b.act(), {slots, c.conv_taps - 1, c.conv_channels()});
@@ -64,7 +90,8 @@ ValueId gdn_mixer(Builder& b, ValueId h) {
   const bool rounds = b.act() == DType::bf16 && b.weight_dtype(m + "norm.weight") == DType::bf16;
   const ValueId nw = b.op("mul", {n, norm_weight}, rounds ? act : f32, m + "nw", m + "norm");
   const ValueId gate =
-      b.op("silu", {b.split(z, 1, {c.value_heads, c.value_dim}, m + "z_heads", m + "gate")}, f32,
+      b.op(c.output_gate == OutputGate::sigmoid ? "sigmoid" : "silu",
+           {b.split(z, 1, {c.value_heads, c.value_dim}, m + "z_heads", m + "gate")}, f32,
            m + "gate", m + "gate");
   const ValueId y = b.op("mul", {nw, gate}, act, m + "y", m + "gate");
   return b.linear(b.merge(y, 1, m + "y_rows", m + "gate"), m + "out_proj.weight", c.hidden, value,

@@ -26,7 +26,9 @@ struct GraphOptions {
   bool hidden_outputs = false;  // also outputs hidden.N, the residual stream after layer N
 };
 
-// The stored dtype of each weight, by canonical tensor name ("layers.0.linear_attn.A_log").
+// The stored dtype of each tensor, by canonical name ("layers.0.linear_attn.A_log"). Which names
+// are there says in which form a layer is stored: experts packed or one by one, the delta net's
+// input projections apart or fused.
 using WeightDtypes = std::map<std::string, DType, std::less<>>;
 
 // Inputs ids, pos, (seq_start,) ctx, slot, pages, (logit_row); outputs logits f32[rows, V] and next

@@ -30,17 +30,25 @@ ValueId moe_mlp(Builder& b, ValueId h) {
   const auto route = b.ops("topk_route", {p}, {{"k", c.experts_per_token}, {"dtype", b.act_name()}},
                            {"mlp.expert", "mlp.expert_weight"}, "mlp.route");
 
-  const std::vector<int64_t> gate_up = {c.experts, 2 * width, c.hidden};
-  const ValueId gate_weight =
-      b.weight_rows("mlp.experts.gate_up_proj", gate_up, 0, width, "mlp.experts.gate");
-  const ValueId up_weight =
-      b.weight_rows("mlp.experts.gate_up_proj", gate_up, width, 2 * width, "mlp.experts.up");
+  // Half of a packed tensor, or of each expert its own.
+  auto half = [&](int64_t begin, std::string_view single, std::string_view name) {
+    if (!b.stored("mlp.experts.gate_up_proj"))
+      return b.weight_series(single, {width, c.hidden}, c.experts, name);
+    return b.weight_rows("mlp.experts.gate_up_proj", {c.experts, 2 * width, c.hidden}, begin,
+                         begin + width, name);
+  };
+  const ValueId gate_weight = half(0, "mlp.experts.*.gate_proj.weight", "mlp.experts.gate");
+  const ValueId up_weight = half(width, "mlp.experts.*.up_proj.weight", "mlp.experts.up");
   const ValueId gate = b.op("grouped_linear", {h, gate_weight, route[0]}, act,
                             "mlp.experts.gate_out", "mlp.experts.gate");
   const ValueId up =
       b.op("grouped_linear", {h, up_weight, route[0]}, act, "mlp.experts.up_out", "mlp.experts.up");
   const ValueId hidden = swiglu(b, gate, up, "mlp.experts.act", "mlp.experts.act");
-  const ValueId down_weight = b.weight("mlp.experts.down_proj", {c.experts, c.hidden, width});
+  const ValueId down_weight =
+      b.stored("mlp.experts.down_proj")
+          ? b.weight("mlp.experts.down_proj", {c.experts, c.hidden, width})
+          : b.weight_series("mlp.experts.*.down_proj.weight", {c.hidden, width}, c.experts,
+                            "mlp.experts.down_proj");
   const ValueId down = b.op("grouped_linear", {hidden, down_weight, route[0]}, act,
                             "mlp.experts.down", "mlp.experts.down_proj");
   const ValueId weights = b.split(route[1], 1, {-1, 1}, "mlp.expert_weight_column", "mlp.route");

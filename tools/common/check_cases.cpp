@@ -109,7 +109,7 @@ Result<> check_f32(Instance& instance, const Goldens& goldens, const GoldenCase&
 
 Result<> check_cases(Instance& instance, const Goldens& goldens, CheckTally& tally) {
   const Plan& plan = instance.plan();
-  const bool bf16 = plan.dtype == "bf16", routed = plan.model.architecture == "qwen3_5_moe";
+  const bool bf16 = plan.dtype == "bf16", routed = plan.model.architecture != "qwen3_5";
   double squares = 0;
   for (const GoldenCase& golden : goldens.cases()) {
     GM_ASSIGN(const std::vector<int32_t> prompt, goldens.integers(golden.name + ".prompt"));

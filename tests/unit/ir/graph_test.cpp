@@ -82,6 +82,8 @@ constexpr std::string_view kText = R"(graph @qwen35.mixed {
   input %x : f32[]
   weight %embed : bf16[1024, 256] from "embed \"tokens\"" [1024, 256]
   weight %gate : bf16[4, 64, 256] from "gate_up" [4, 128, 256] rows axis 1 [0, 64)
+  weight %down : bf16[4, 256, 64] from "experts.*.down" [256, 64] series 4
+  weight %qkv : bf16[8, 256] from "qkvz" [12, 256] groups 2 [[0, 1), [2, 5)]
   weight %freq : f32[3] values [1.0, -0.5, 1e-30]
   state %layers.0.conv : bf16[slots, 3, 576]
   %h = embed(%embed, %ids) : bf16[tokens, 256] @ "embed_tokens"
@@ -109,11 +111,15 @@ TEST(GraphText, ReadsBackExactly) {
   const WeightSource& gate = *graph->value(*graph->find_value("gate")).source;
   EXPECT_EQ(gate.slice_axis, 1);
   EXPECT_EQ(gate.slice_end, 64);
+  EXPECT_EQ(graph->value(*graph->find_value("down")).source->series, 4);
+  const WeightSource& qkv = *graph->value(*graph->find_value("qkv")).source;
+  EXPECT_EQ(qkv.groups, 2);
+  EXPECT_EQ(qkv.ranges, (std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {2, 5}}));
   ASSERT_EQ(graph->ops().size(), 4u);
   const Op& scale = graph->ops()[3];
   EXPECT_EQ(std::get<double>(scale.attrs.at("value")), 1e-06);
   EXPECT_EQ(std::get<std::vector<double>>(scale.attrs.at("weights")).size(), 2u);
-  EXPECT_EQ(scale.location.to_string(), "g.gm:17:3");
+  EXPECT_EQ(scale.location.to_string(), "g.gm:19:3");
   EXPECT_EQ(graph->ops()[1].where, "m\n");
   EXPECT_TRUE(graph->value(*graph->find_value("1")).is_state);
   EXPECT_FALSE(graph->outputs()[2].is_state);

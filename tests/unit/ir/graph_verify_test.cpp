@@ -296,6 +296,24 @@ TEST_F(GraphVerify, WeightSources) {
   expect_weight(type, {"t", {8, 3}, 0, 4, 8, {}}, "");
   expect_weight({DType::f32, {2}}, {"", {}, -1, 0, 0, {1, 2}}, "");
   expect_weight({DType::f32, {}}, {"", {}, -1, 0, 0, {1}}, "");
+  expect_weight(type, {"t.*", {3}, -1, 0, 0, {}, 4}, "");
+  expect_weight(type, {"t", {8, 3}, -1, 0, 0, {}, 0, 2, {{3, 4}, {0, 1}}}, "");
+  expect_weight(type, {"t", {3}, -1, 0, 0, {}, 4}, "weight %w is a series of 4 tensors named t");
+  expect_weight(type, {"t.*.*", {3}, -1, 0, 0, {}, 4},
+                "weight %w is a series of 4 tensors named t.*.*");
+  expect_weight(type, {"t.*", {4, 3}, -1, 0, 0, {}},
+                "weight %w is a series of 0 tensors named t.*");
+  expect_weight(type, {"t.*", {3}, -1, 0, 0, {}, 5},
+                "weight %w is f32[4, 3], but what is taken of t.* has the extents [5, 3]");
+  expect_weight(type, {"t.*", {8, 3}, 0, 4, 8, {}, 1}, "weight %w is taken in two ways at once");
+  expect_weight(type, {"t", {8, 3}, -1, 0, 0, {}, 0, 3, {{0, 2}}},
+                "weight %w takes 1 ranges of 3 groups of the 8 rows of t");
+  expect_weight(type, {"t", {8, 3}, -1, 0, 0, {}, 0, 2, {}},
+                "weight %w takes 0 ranges of 2 groups of the 8 rows of t");
+  expect_weight(type, {"t", {8, 3}, -1, 0, 0, {}, 0, 0, {{0, 2}}},
+                "weight %w takes 1 ranges of 0 groups of the 8 rows of t");
+  expect_weight(type, {"t", {8, 3}, -1, 0, 0, {}, 0, 2, {{3, 5}}},
+                "weight %w takes rows [3, 5) of groups of 4 of t");
   expect_weight(type, {}, "weight %w has no source");
   expect_weight(kRow, {"t", {8, 4}, -1, 0, 0, {}},
                 "weight %w has the extent tokens, but only constants are possible");

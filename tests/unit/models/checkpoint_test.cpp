@@ -171,16 +171,79 @@ TEST_F(CheckpointTest, OtherLayouts) {
   Entries entries = sound();
   entries[conv] = entry("BF16", {6, 4, 1});
   expect_fault(entries, Code::tensor_layout, conv, "is [6, 4, 1], as MLX stores it");
+  // A quantised one is MLX's before it is quantised.
+  entries[kP + "layers.0.linear_attn.in_proj_a.scales"] = entry("BF16", {1, 1});
+  expect_fault(entries, Code::tensor_layout, conv, "checkpoints that MLX has converted");
+  entries = sound();
+  const std::string stacked = kP + "layers.1.mlp.switch_mlp.up_proj.weight";
+  entries[stacked] = entry("BF16", {3, 5, 6});
+  expect_fault(entries, Code::tensor_layout, stacked, "checkpoints that MLX has converted");
+  // A model of the family's later form does not say in which order its rows would be.
   entries = sound();
   const std::string fused = kP + "layers.0.linear_attn.in_proj_qkvz.weight";
   entries[fused] = entry("BF16", {8, 6});
-  expect_fault(entries, Code::tensor_layout, fused, "as Qwen3-Next does");
+  expect_fault(entries, Code::tensor_layout, fused,
+               "that only qwen3_next defines; a qwen3_5 model");
+}
+
+TEST_F(CheckpointTest, ExpertsOneByOne) {
   make_moe();
-  entries = sound();
-  ASSERT_TRUE(match(entries));
-  const std::string expert = kP + "layers.1.mlp.experts.2.up_proj.weight";
-  entries[expert] = entry("BF16", {5, 6});
-  expect_fault(entries, Code::tensor_layout, expert, "holds one expert");
+  const std::string mlp = kP + "layers.1.mlp.experts.";
+  const auto apart = [&] {
+    Entries entries = sound();
+    EXPECT_EQ(entries.erase(mlp + "gate_up_proj") + entries.erase(mlp + "down_proj"), 2u);
+    for (const char* e : {"0", "1", "2"}) {
+      entries[mlp + e + ".gate_proj.weight"] = entry("BF16", {5, 6});
+      entries[mlp + e + ".up_proj.weight"] = entry("BF16", {5, 6});
+      entries[mlp + e + ".down_proj.weight"] = entry("BF16", {6, 5});
+    }
+    return entries;
+  };
+  Entries entries = apart();
+  const auto dtypes = match(entries);
+  ASSERT_TRUE(dtypes) << dtypes.error().to_string();
+  EXPECT_TRUE(dtypes->contains("layers.0.mlp.experts.gate_up_proj"));
+  EXPECT_FALSE(dtypes->contains("layers.1.mlp.experts.gate_up_proj"));
+  EXPECT_TRUE(dtypes->contains("layers.1.mlp.experts.2.down_proj.weight"));
+
+  entries.erase(mlp + "2.up_proj.weight");
+  expect_fault(entries, Code::tensor_missing, mlp + "2.up_proj.weight", "expected [5, 6]");
+  entries = apart();
+  entries[mlp + "3.up_proj.weight"] = entry("BF16", {5, 6});
+  expect_fault(entries, Code::tensor_unknown, mlp + "3.up_proj.weight", "is none of");
+  entries = apart();
+  entries[mlp + "1.down_proj.weight"] = entry("BF16", {5, 6});
+  expect_fault(entries, Code::tensor_shape, mlp + "1.down_proj.weight", "expected [6, 5]");
+  entries = apart();
+  entries[mlp + "1.down_proj.weight"] = entry("F16", {6, 5});
+  expect_fault(entries, Code::tensor_dtype, mlp + "1.down_proj.weight",
+               "is stored as F16, but that of expert 0 as BF16");
+  // Both forms at once: the second is one too many.
+  entries = apart();
+  entries[mlp + "down_proj"] = entry("BF16", {3, 6, 5});
+  expect_fault(entries, Code::tensor_unknown, mlp + "0.down_proj.weight", "is none of");
+}
+
+TEST_F(CheckpointTest, FusedProjections) {
+  config.architecture = "qwen3_next";
+  const std::string gdn = kP + "layers.0.linear_attn.";
+  Entries entries = sound();
+  ASSERT_TRUE(match(entries));  // taken apart already
+  for (const char* name : {"in_proj_qkv.weight", "in_proj_z.weight", "in_proj_b.weight"})
+    EXPECT_EQ(entries.erase(gdn + name), 1u);
+  entries[gdn + "in_proj_qkvz.weight"] = entry("BF16", {8, 6});
+  entries[gdn + "in_proj_ba.weight"] = entry("BF16", {2, 6});
+  // A tensor of the other form as well.
+  expect_fault(entries, Code::tensor_unknown, gdn + "in_proj_a.weight", "is none of a qwen3_next");
+  entries.erase(gdn + "in_proj_a.weight");
+  const auto dtypes = match(entries);
+  ASSERT_TRUE(dtypes) << dtypes.error().to_string();
+  EXPECT_TRUE(dtypes->contains("layers.0.linear_attn.in_proj_ba.weight"));
+  EXPECT_FALSE(dtypes->contains("layers.0.linear_attn.in_proj_b.weight"));
+  entries[gdn + "in_proj_qkvz.weight"] = entry("BF16", {6, 6});
+  expect_fault(entries, Code::tensor_shape, gdn + "in_proj_qkvz.weight", "expected [8, 6]");
+  entries.erase(gdn + "in_proj_qkvz.weight");
+  expect_fault(entries, Code::tensor_missing, gdn + "in_proj_qkv.weight", "expected [6, 6]");
 }
 
 TEST_F(CheckpointTest, TiedHeads) {

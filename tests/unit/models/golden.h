@@ -157,6 +157,9 @@ class Runner {
       if (value.kind == ValueKind::state) inputs[value.name] = state(value);
     }
     const auto values = must(evaluate_graph<T>(g, inputs, dims));
+    for (const Value& value : g.values()) {
+      if (value.kind == ValueKind::result) values_[value.name] = values[index_of(value.id)];
+    }
     std::map<std::string, RefTensor<T>, std::less<>> outputs;
     for (const GraphOutput& output : g.outputs()) {
       (output.is_state ? states_ : outputs)[output.name] = values[index_of(output.value)];
@@ -165,6 +168,8 @@ class Runner {
   }
 
   const RefTensor<T>& state(const std::string& name) const { return states_.at(name); }
+  // Of the last step.
+  const RefTensor<T>& value(const std::string& name) const { return values_.at(name); }
 
  private:
   RefTensor<T> weight(const Value& value) const {
@@ -172,6 +177,7 @@ class Runner {
     const std::vector<double> stored = floats(*golden_.tensors.at(source.tensor));
     RefTensor<T> tensor;
     for (const SymExpr& extent : value.type.shape) tensor.shape.push_back(*extent.constant());
+    EXPECT_EQ(source.series + source.groups, 0);  // the goldens are packed and not fused
     if (source.slice_axis < 0) {
       tensor.data.assign(stored.begin(), stored.end());
       return tensor;
@@ -205,7 +211,7 @@ class Runner {
   const Golden& golden_;
   GraphOptions options_;
   int64_t layer_;
-  std::map<std::string, RefTensor<T>, std::less<>> states_;
+  std::map<std::string, RefTensor<T>, std::less<>> states_, values_;
 };
 
 }  // namespace gm

@@ -1,6 +1,7 @@
 // Single layers in bf16 against the published implementation's rows and states: here the roundings
 // show, which the comparison in f64 cannot see.
 #include "golden.h"
+#include "models/qwen35/rotary.h"
 
 namespace gm {
 namespace {
@@ -59,6 +60,61 @@ TEST_P(GoldenLayers, PrefillAndDecodeAgreeInBf16) {
     // One row: a value that falls on the other side of a tie weighs more than among 67.
     EXPECT_LT(relative_error(next.at("out").data, stored("decode.out")), 6e-3);
   }
+}
+
+// The gate of the delta net's output against its formula in f64: z sigmoid(z), or sigmoid(z) alone.
+TEST(OutputGates, FollowTheConfig) {
+  Golden golden("dense-odd");
+  const int64_t layer = 0;
+  const auto x = floats(golden.layer_value("layer0.prefill.in"));
+  std::vector<double> outputs[2];
+  for (const OutputGate gate : {OutputGate::silu, OutputGate::sigmoid}) {
+    golden.config.output_gate = gate;
+    Runner<double> runner(golden, {.activations = DType::f32, .max_context = 128}, layer);
+    const auto out = runner.step(
+        StepClass::mixed, {{.slot = 0, .ctx = 0, .pages = {0, 1, 2, 3, 4}, .ids = {}, .x = x}});
+    outputs[static_cast<size_t>(gate)] = out.at("out").data;
+    const std::string m = "layers.0.linear_attn.";
+    const auto& norm = runner.value(m + "nw").data;
+    const auto& z = runner.value(m + "z").data;
+    const auto& y = runner.value(m + "y").data;
+    ASSERT_EQ(norm.size(), z.size());
+    ASSERT_EQ(y.size(), z.size());
+    for (size_t i = 0; i < z.size(); ++i) {
+      const double open = 1.0 / (1.0 + std::exp(-z[i]));
+      const double want = norm[i] * (gate == OutputGate::silu ? z[i] * open : open);
+      ASSERT_NEAR(y[i], want, 1e-12 * (1 + std::abs(want))) << i;
+    }
+  }
+  EXPECT_NE(outputs[0], outputs[1]);
+}
+
+// YaRN's factor multiplies cos and sin before they are rounded.
+TEST(Yarn, ScalesTheRotation) {
+  Golden golden("dense-odd");
+  golden.config.yarn =
+      YarnScaling{.factor = 4, .original_context = 64, .attention_factor = 1.138629436111989};
+  const auto frequencies = rotary_frequencies(golden.config);
+  const auto x = floats(golden.layer_value("layer1.prefill.in"));
+  Runner<float> runner(golden, {.activations = DType::bf16, .max_context = 128}, 1);
+  runner.step(StepClass::mixed,
+              {{.slot = 0, .ctx = 0, .pages = {0, 1, 2, 3, 4}, .ids = {}, .x = x}});
+  const auto& cosine = runner.value("rope.cos").data;
+  const auto& sine = runner.value("rope.sin").data;
+  const size_t pairs = frequencies.size();
+  ASSERT_EQ(cosine.size(), 67 * pairs);
+  for (size_t t = 0; t < 67; ++t) {
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle =
+          static_cast<float>(static_cast<float>(t) * static_cast<float>(frequencies[i]));
+      const double factor = golden.config.yarn->attention_factor;
+      // Half a step of bf16 at most.
+      EXPECT_NEAR(cosine[t * pairs + i], factor * std::cos(angle), 1.0 / 256 + 1e-6);
+      EXPECT_NEAR(sine[t * pairs + i], factor * std::sin(angle), 1.0 / 256 + 1e-6);
+      EXPECT_EQ(cosine[t * pairs + i], bf16_to_f32(f32_to_bf16(cosine[t * pairs + i])));
+    }
+  }
+  EXPECT_GT(*std::ranges::max_element(cosine), 1.13);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenLayers,

@@ -240,6 +240,43 @@ const Mutation kMutations[] = {
      [](Plan& plan, Program&) { plan.weights[1].parts[0].values[2] = 0.1; }},
     {"RecipeValueTooLarge", Code::plan_recipe, "weights[1]", "not exact in f32",
      [](Plan& plan, Program&) { plan.weights[1].parts[0].values[2] = 1e300; }},
+    {"RecipeOfTwoKinds", Code::plan_recipe, "weights[2]", "two of slice, series and groups",
+     [](Plan& plan, Program&) {
+       plan.weights[2].parts[0].tensor = "up.*.weight";
+       plan.weights[2].parts[0].series = 2;
+     }},
+    {"RecipeSeriesOfOneName", Code::plan_recipe, "weights[2]",
+     "a series of 2 tensors named \"down.weight\"",
+     [](Plan& plan, Program&) { plan.weights[2].parts[1].series = 2; }},
+    {"RecipeNameOfASeries", Code::plan_recipe, "weights[0]", "a series of 0 tensors",
+     [](Plan& plan, Program&) { plan.weights[0].parts[0].tensor = "embed.*"; }},
+    {"RecipeSeriesTooLong", Code::plan_recipe, "weights[0]", "gives 2048",
+     [](Plan& plan, Program&) {
+       plan.weights[0].parts[0].tensor = "embed.*";
+       plan.weights[0].parts[0].series = 2;
+     }},
+    {"RecipeGroupsDoNotDivide", Code::plan_recipe, "weights[0]", "1 ranges of 3 groups of 64 rows",
+     [](Plan& plan, Program&) {
+       plan.weights[0].parts[0].groups = 3;
+       plan.weights[0].parts[0].ranges = {{0, 1}};
+     }},
+    {"RecipeGroupsTakeNothing", Code::plan_recipe, "weights[0]", "0 ranges of 2 groups",
+     [](Plan& plan, Program&) { plan.weights[0].parts[0].groups = 2; }},
+    {"RecipeRangeOutside", Code::plan_recipe, "weights[0]", "rows 16 to 33 of groups of 32",
+     [](Plan& plan, Program&) {
+       plan.weights[0].parts[0].groups = 2;
+       plan.weights[0].parts[0].ranges = {{0, 15}, {16, 33}};
+     }},
+    {"RecipeGroupsOfFewerRows", Code::plan_recipe, "weights[0]", "gives 992",
+     [](Plan& plan, Program&) {
+       plan.weights[0].parts[0].groups = 2;
+       plan.weights[0].parts[0].ranges = {{0, 15}, {16, 32}};
+     }},
+    {"RecipeValuesOfGroups", Code::plan_recipe, "weights[1]", "3 values for 3 elements",
+     [](Plan& plan, Program&) {
+       plan.weights[1].parts[0].groups = 3;
+       plan.weights[1].parts[0].ranges = {{0, 1}};
+     }},
     {"WeightTooLarge", Code::plan_size, "weights[0]", "64 bits",
      [](Plan& plan, Program&) { plan.weights[0].shape = {INT64_MAX, 16}; }},
     {"KernelsNotSorted", Code::plan_names, "kernels[1].name", "sorted",

@@ -179,6 +179,72 @@ TEST_F(Weights, PanelsOfExpertsSlicedInRowsAndInColumns) {
   }
 }
 
+// Experts that are stored one by one fill what packed ones would, in each layout.
+TEST_F(Weights, SeriesOfTensorsAreStacked) {
+  const int64_t experts = 11, n_all = 37, k_all = 9;
+  std::vector<FileTensor> tensors;
+  FileTensor packed = tensor("packed", "BF16", {experts, n_all, k_all});
+  for (int64_t e = 0; e < experts; ++e) {
+    tensors.push_back({fmt::format("model.layers.0.e.{}.w", e),
+                       "BF16",
+                       {n_all, k_all},
+                       packed.bytes.substr(static_cast<size_t>(e * n_all * k_all * 2),
+                                           static_cast<size_t>(n_all * k_all * 2))});
+  }
+  std::vector<FileTensor> both = tensors;
+  both.push_back(packed);
+  const WeightPart one = {.tensor = "packed", .stored_shape = packed.shape};
+  const WeightPart series = {
+      .tensor = "layers.0.e.*.w", .stored_shape = {n_all, k_all}, .series = experts};
+  plan_.weights = {{"a", DType::bf16, packed.shape, "dense", {one}},
+                   {"b", DType::bf16, packed.shape, "dense", {series}},
+                   {"c", DType::bf16, {experts, 2, k_all, 32}, "panels", {one}},
+                   {"d", DType::bf16, {experts, 2, k_all, 32}, "panels", {series}}};
+  const auto store = bind(both);
+  ASSERT_TRUE(store) << store.error().to_string();
+  EXPECT_EQ(element(store->find("b"), 0, experts * n_all * k_all * 2), packed.bytes);
+  EXPECT_EQ(std::memcmp(store->find("c"), store->find("d"),
+                        static_cast<size_t>(experts * 2 * k_all * 32 * 2)),
+            0);
+  plan_.weights = {plan_.weights[3]};
+  plan_.model.layers = 1;
+  EXPECT_TRUE(bind(tensors));
+  tensors[10].shape = {k_all, n_all};
+  expect_fault(tensors, Code::weights_shape, "tensor layers.0.e.10.w has shape [9, 37]");
+  tensors.pop_back();
+  expect_fault(tensors, Code::weights_missing, "the weights have no tensor layers.0.e.10.w");
+}
+
+// Rows that are interleaved by group come out side by side.
+TEST_F(Weights, RowsOfGroups) {
+  const int64_t groups = 3, each = 14, k_all = 5;
+  const FileTensor fused = tensor("fused", "BF16", {groups * each, k_all});
+  const std::vector<std::pair<int64_t, int64_t>> ranges = {{0, 2}, {2, 13}};
+  const WeightPart part = {
+      .tensor = "fused", .stored_shape = fused.shape, .groups = groups, .ranges = ranges};
+  const int64_t rows = groups * 13;
+  plan_.weights = {{"dense", DType::bf16, {rows, k_all}, "dense", {part}},
+                   {"panels", DType::bf16, {2, k_all, 32}, "panels", {part}},
+                   {"transposed", DType::bf16, {k_all, rows}, "transposed", {part}}};
+  const auto store = bind({fused});
+  ASSERT_TRUE(store) << store.error().to_string();
+  int64_t row = 0;
+  for (const auto& [begin, end] : ranges) {
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int64_t r = begin; r < end; ++r, ++row) {
+        for (int64_t k = 0; k < k_all; ++k) {
+          const std::string want = element(fused, (g * each + r) * k_all + k, 2);
+          ASSERT_EQ(element(store->find("dense"), row * k_all + k, 2), want) << row;
+          ASSERT_EQ(element(store->find("transposed"), k * rows + row, 2), want) << row;
+          ASSERT_EQ(element(store->find("panels"), (row / 32 * k_all + k) * 32 + row % 32, 2), want)
+              << row;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(row, rows);
+}
+
 TEST_F(Weights, ValuesInEachDtype) {
   plan_.weights = {
       {"f", DType::f32, {3}, "dense", {{.stored_shape = {3}, .values = {1.0, 0.5, -2.25}}}},
