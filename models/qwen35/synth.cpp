@@ -1,7 +1,9 @@
 #include "models/qwen35/synth.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "models/qwen35/checkpoint.h"
 
@@ -41,8 +43,11 @@ std::string stored_name(const std::string& name) {
   return name == "lm_head.weight" ? name : std::string(kPrefix) + name;
 }
 
-// Fills in the header, the offsets and the size of a shard, of which the tensors are known.
+// Fills in the header, the offsets and the size of a shard, of which the tensors are known. Wide
+// elements come first, so that all are aligned.
 void lay_out(SynthShard& shard, uint64_t seed) {
+  std::ranges::stable_sort(shard.tensors, std::ranges::greater(),
+                           [](const SynthTensor& tensor) { return size_bytes(tensor.dtype); });
   Json header = {
       {"__metadata__",
        {{"format", "pt"}, {"generator", "graphmill synth"}, {"seed", std::to_string(seed)}}}};
@@ -115,15 +120,16 @@ SynthCheckpoint synth_checkpoint(const Qwen35Config& config, uint64_t seed, int6
 
 void fill_synth(const SynthTensor& tensor, uint64_t seed, int64_t first, std::span<std::byte> out) {
   const auto begin = static_cast<uint64_t>(first);
+  GM_CHECK(
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(out.data())) % size_bytes(tensor.dtype) == 0,
+      "odd address");
   if (tensor.dtype == DType::f32) {
-    std::vector<float> values(out.size() / sizeof(float));
-    fill_random(seed, tensor.stream, begin, tensor.values, values);
-    std::memcpy(out.data(), values.data(), values.size() * sizeof(float));
-    return;
+    fill_random(seed, tensor.stream, begin, tensor.values,
+                {reinterpret_cast<float*>(out.data()), out.size() / sizeof(float)});
+  } else {
+    fill_random_bf16(seed, tensor.stream, begin, tensor.values,
+                     {reinterpret_cast<uint16_t*>(out.data()), out.size() / sizeof(uint16_t)});
   }
-  GM_CHECK(reinterpret_cast<uintptr_t>(out.data()) % alignof(uint16_t) == 0, "odd address");
-  fill_random_bf16(seed, tensor.stream, begin, tensor.values,
-                   {reinterpret_cast<uint16_t*>(out.data()), out.size() / sizeof(uint16_t)});
 }
 
 Json config_json(const Qwen35Config& c) {

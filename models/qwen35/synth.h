@@ -46,7 +46,8 @@ struct SynthCheckpoint {
 // ends before it would have more than `shard_bytes`, if it has a tensor by then.
 SynthCheckpoint synth_checkpoint(const Qwen35Config& config, uint64_t seed, int64_t shard_bytes);
 
-// The bytes of elements `first`, `first` + 1, ... of a tensor, as many as fill `out`.
+// The bytes of elements `first`, `first` + 1, ... of a tensor, as many as fill `out`, which is
+// aligned for the dtype.
 void fill_synth(const SynthTensor& tensor, uint64_t seed, int64_t first, std::span<std::byte> out);
 
 // config.json as the published models have it, which reads back as the same config.
