@@ -1,4 +1,5 @@
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -22,9 +23,8 @@ constexpr int64_t kPieceBytes = 1 << 20;  // what a thread fills and writes at a
 constexpr int64_t kMostLayers = 4096;     // that a config may have
 
 struct SynthFlags {
-  std::string size, config, output, shard = "4G";
+  std::string size, config, output, seed = "0", shard = "4G";
   std::optional<int64_t> layers;
-  uint64_t seed = 0;
   int threads = 0;
   bool force = false, quiet = false;
 };
@@ -58,11 +58,23 @@ Result<Qwen35Config> wanted_config(const SynthFlags& flags) {
   return flags.layers ? with_layers(std::move(config), *flags.layers) : config;
 }
 
+Result<uint64_t> parse_seed(std::string_view text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, fault] = std::from_chars(text.data(), end, seed);
+  if (fault != std::errc() || stop != end) {
+    return err(Code::command_line, {}, fmt::format("give a whole number from 0 to {}", UINT64_MAX),
+               "--seed cannot be '{}'", text);
+  }
+  return seed;
+}
+
 // config.json, an index, weights or a tokenizer.
 bool is_part_of_checkpoint(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
-  return name == "config.json" || name == "tokenizer.json" || name.ends_with(".safetensors") ||
-         name.ends_with(".safetensors.index.json");
+  return name == "config.json" || name == "tokenizer.json" ||
+         (name.starts_with("model") &&
+          (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")));
 }
 
 Result<std::vector<std::filesystem::path>> old_checkpoint(const std::filesystem::path& folder) {
@@ -148,7 +160,7 @@ Result<> fill(const SynthCheckpoint& checkpoint, uint64_t seed, int threads,
   return result;
 }
 
-Result<> write_all(const SynthFlags& flags, const SynthCheckpoint& checkpoint,
+Result<> write_all(const SynthFlags& flags, const SynthCheckpoint& checkpoint, uint64_t seed,
                    const std::string& config, const std::string& tokenizer, Progress& progress) {
   GM_ASSIGN(StagedFiles files, StagedFiles::in(flags.output));
   auto add = [&](const std::string& name, std::string_view text) -> Result<size_t> {
@@ -165,7 +177,7 @@ Result<> write_all(const SynthFlags& flags, const SynthCheckpoint& checkpoint,
   GM_TRY(add("tokenizer.json", tokenizer));
   GM_TRY(add("config.json", config));  // the last: without it the folder is no checkpoint
   const int threads = flags.threads > 0 ? flags.threads : available_threads();
-  GM_TRY(fill(checkpoint, flags.seed, threads, files, numbers, progress));
+  GM_TRY(fill(checkpoint, seed, threads, files, numbers, progress));
   progress.update("weights", checkpoint.bytes, checkpoint.bytes);
 
   // Without --force there is none. With it, nothing of the old one may stay among the new files.
@@ -179,12 +191,13 @@ Result<Exit> synth(const SynthFlags& flags) {
     return err(Code::command_line, {}, "give --threads a number from 0 to 1024",
                "--threads {} is out of range", flags.threads);
   }
+  GM_ASSIGN(const uint64_t seed, parse_seed(flags.seed));
   GM_ASSIGN(const int64_t shard_bytes, parse_bytes("--shard-bytes", flags.shard));
   GM_ASSIGN(Qwen35Config config, wanted_config(flags));
   GM_ASSIGN(const SynthTokenizer tokenizer,
             synth_tokenizer(config.vocab, Location::of_path(config.file, "vocab_size")));
   config.eos_id = tokenizer.first_added;
-  const SynthCheckpoint checkpoint = synth_checkpoint(config, flags.seed, shard_bytes);
+  const SynthCheckpoint checkpoint = synth_checkpoint(config, seed, shard_bytes);
   GM_ASSIGN(const auto old, old_checkpoint(flags.output));
   if (!old.empty() && !flags.force) {
     return err(Code::file_write, Location::of_file(old.front().string()),
@@ -193,7 +206,8 @@ Result<Exit> synth(const SynthFlags& flags) {
   }
   GM_TRY(check_space(flags.output, checkpoint.bytes));
   Progress progress(flags.quiet);
-  GM_TRY(write_all(flags, checkpoint, write_json(config_json(config)), tokenizer.json, progress));
+  GM_TRY(write_all(flags, checkpoint, seed, write_json(config_json(config)), tokenizer.json,
+                   progress));
   progress.end();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
