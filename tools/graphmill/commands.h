@@ -11,5 +11,6 @@ void add_inspect(ProgramLine& program);
 void add_opt(ProgramLine& program);
 void add_tokenize(ProgramLine& program);
 void add_check(ProgramLine& program);
+void add_synth(ProgramLine& program);
 
 }  // namespace gm

@@ -10,5 +10,6 @@ int main(int argc, char** argv) {
   gm::add_inspect(program);
   gm::add_opt(program);
   gm::add_tokenize(program);
+  gm::add_synth(program);
   return program.run(argc, argv);
 }
