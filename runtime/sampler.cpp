@@ -31,14 +31,26 @@ Candidate largest_of(std::span<const float> values, const IdRanges& ranges) {
 
 using Candidates = std::vector<Candidate>;
 
-// Candidates are in ascending order of ids, before and after.
-void keep_top_k(Candidates& candidates, size_t k) {
-  if (k == 0 || k >= candidates.size()) return;
-  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(k), before);
-  candidates.resize(k);
-  std::ranges::sort(candidates, {}, &Candidate::id);
+// The first k of all, or all for 0, in ascending order of ids. A heap of those so far has the last
+// of them in front, which most ids do not come before.
+void collect(std::span<const float> values, const IdRanges& ranges, size_t k,
+             Candidates& candidates) {
+  for (const auto& [low, high] : ranges) {
+    for (int32_t id = low; id < high; ++id) {
+      const Candidate next{values[static_cast<size_t>(id)], id, 0};
+      if (k > 0 && candidates.size() == k) {
+        if (!before(next, candidates.front())) continue;
+        std::ranges::pop_heap(candidates, before);
+        candidates.pop_back();
+      }
+      candidates.push_back(next);
+      if (k > 0) std::ranges::push_heap(candidates, before);
+    }
+  }
+  if (k > 0) std::ranges::sort(candidates, {}, &Candidate::id);
 }
 
+// Candidates are in ascending order of ids, before and after.
 void keep_top_p(Candidates& candidates, double p) {
   if (p >= 1) return;
   uint64_t total = 0;
@@ -144,15 +156,12 @@ std::optional<int32_t> Sampler::choose(std::span<const float> logits, const IdRa
     candidates.push_back(best);
     return best.id;
   }
-  for (const auto& [low, high] : ranges) {
-    for (int32_t id = low; id < high; ++id) {
-      const float value = scratch.values[static_cast<size_t>(id)];
-      const uint64_t weight = sampling_weight(value, best.value);
-      // One without weight is never drawn, nor would it make a difference to what others are.
-      if (weight > 0) candidates.push_back({value, id, weight});
-    }
-  }
-  keep_top_k(candidates, static_cast<size_t>(std::max<int64_t>(params_.top_k, 0)));
+  // Top-k before the weights, of which there are few then. A candidate without weight comes behind
+  // all others and is never drawn, so nothing else depends on when it goes.
+  collect(scratch.values, ranges, static_cast<size_t>(std::max<int64_t>(params_.top_k, 0)),
+          candidates);
+  for (Candidate& c : candidates) c.weight = sampling_weight(c.value, best.value);
+  std::erase_if(candidates, [](const Candidate& c) { return c.weight == 0; });
   keep_top_p(candidates, params_.top_p);
   keep_min_p(candidates, params_.min_p);
   return draw(candidates, sampling_bits(params_.seed, position_));
