@@ -1,4 +1,4 @@
-// Continues prompts greedily, many at a time. Each step takes every sequence that runs: one token
+// Continues prompts, many at a time. Each step takes every sequence that runs: one token
 // of those that generate, a piece of the prompt of those that do not yet. What a request yields
 // does not depend on its neighbours, on the pieces, or on when it is admitted.
 #pragma once
@@ -12,6 +12,8 @@
 
 #include "base/diag.h"
 #include "runtime/instance.h"
+#include "runtime/logprobs.h"
+#include "runtime/sampling.h"
 #include "runtime/tokenizer.h"
 
 namespace gm {
@@ -22,19 +24,24 @@ enum class Capture : uint8_t { none, sampled, all };
 
 struct Request {
   std::vector<int32_t> ids;
-  int64_t max_tokens = 16;  // 0: only the prompt is run
-  bool ignore_stop = false;
+  int64_t max_tokens = 16;   // 0: only the prompt is run
+  bool ignore_stop = false;  // of ids that end a text; stop strings still do
+  SamplingParams sampling = {};
+  std::vector<std::string> stop = {};    // texts that end it; they need a tokenizer
+  std::optional<int64_t> logprobs = {};  // of each token, and of this many likeliest ones
 };
 
 // Whether a request fits the plan: known before any weight is read. The index is for the message.
 Result<> check_request(const Plan& plan, const Request& request, size_t index);
 
 struct Completion {
-  std::vector<int32_t> ids;   // generated; a stop id that ended it is the last one
-  std::string text;           // without special tokens; empty without a tokenizer
+  std::vector<int32_t>
+      ids;           // generated; what ended it, an id or a piece of a stop string, is the last one
+  std::string text;  // without special tokens, up to a stop string; empty without a tokenizer
   std::string finish;         // "stop", "length"
   std::vector<float> logits;  // Capture: rows of the vocabulary's width
   int64_t logit_rows = 0;
+  std::vector<TokenLogprobs> logprobs;  // Request::logprobs: one for each of ids
 };
 
 struct GenerateStats {

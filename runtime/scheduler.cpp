@@ -48,6 +48,12 @@ Result<> check_request(const Plan& plan, const Request& request, size_t index) {
     return err(Code::request_length, at("max_tokens"), "give 0 or more",
                "request {} asks for {} tokens", index, request.max_tokens);
   }
+  const SamplingNames names{.where = at, .named = [&](std::string_view field) {
+                              return fmt::format("{} of request {}", field, index);
+                            }};
+  GM_TRY(check_sampling(request.sampling, names));
+  GM_TRY(check_stop_strings(request.stop, names));
+  if (request.logprobs) GM_TRY(check_logprobs(*request.logprobs, names));
   if (length > limits.max_context) {
     return err(
         Code::request_length, at("ids"),

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "plan/plan_file.h"
+#include "runtime/byte_level.h"
 #include "runtime/generator.h"
 #include "runtime/npy.h"
 #include "tools/common/open_instance.h"
+#include "tools/common/request_flags.h"
 #include "tools/common/requests.h"
 
 namespace gm {
@@ -18,8 +21,10 @@ struct RunFlags {
   CLI::Option* has_prompt = nullptr;
   CLI::Option* has_ids = nullptr;
   CLI::Option* has_requests = nullptr;
+  RequestFlags how;
   ExecutorFlags executor;
-  int64_t tokens = 16;
+  int64_t kv_tokens = 0;
+  CLI::Option* has_kv_tokens = nullptr;
   bool json = false, quiet = false;
 };
 
@@ -30,26 +35,70 @@ Result<std::vector<Request>> requests_of(const RunFlags& flags, const Tokenizer*
     return err(Code::command_line, {}, "see `--help`",
                "give one of --prompt, --ids and --requests");
   }
-  if (flags.tokens < 0)
-    return err(Code::command_line, {}, "give -n a number of tokens", "-n {} is negative",
-               flags.tokens);
-  if (file) return read_requests(flags.requests, tokenizer, flags.tokens);
-  Request request{.ids = {}, .max_tokens = flags.tokens};
+  GM_ASSIGN(const RequestDefaults defaults, flags.how.defaults(file));
+  if (file) return read_requests(flags.requests, tokenizer, defaults);
   if (prompt) {
-    GM_ASSIGN(request, prompt_request(flags.prompt, tokenizer, flags.tokens,
-                                      Location::of_path("", "--prompt")));
-  } else {
-    GM_ASSIGN(const std::vector<int64_t> given, integer_list("--ids", flags.ids, 0, INT32_MAX));
-    request.ids.assign(given.begin(), given.end());
+    GM_ASSIGN(Request request,
+              prompt_request(flags.prompt, tokenizer, defaults, Location::of_path("", "--prompt")));
+    return std::vector<Request>{std::move(request)};
   }
+  if (defaults.chat) {
+    return err(Code::command_line, {}, "give --prompt instead of --ids, or leave --chat out",
+               "--chat frames a text, but --ids are tokens already");
+  }
+  Request request = defaults.request;
+  GM_ASSIGN(const std::vector<int64_t> given, integer_list("--ids", flags.ids, 0, INT32_MAX));
+  request.ids.assign(given.begin(), given.end());
   return std::vector<Request>{std::move(request)};
 }
 
-Json result_json(const std::vector<Completion>& completions, const GenerateStats& stats) {
-  Json requests = Json::array();
-  for (const Completion& c : completions)
-    requests.push_back({{"ids", c.ids}, {"text", c.text}, {"finish", c.finish}});
-  return {{"requests", std::move(requests)},
+// What can be said about requests before any weight is read.
+Result<> check_requests(const Plan& plan, std::span<const Request> requests, bool tokenizer,
+                        bool json) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Request& request = requests[i];
+    GM_TRY(check_request(plan, request, i));
+    if (!request.stop.empty() && !tokenizer) {
+      return err(Code::request_sampling, {},
+                 "compile a checkpoint that has a tokenizer.json, or give no stop strings",
+                 "the plan has no tokenizer, so there is no text to stop at");
+    }
+    if (request.logprobs && !json) {
+      return err(Code::command_line, {}, "give --json too",
+                 "log-probabilities are a part of the result of --json");
+    }
+  }
+  return {};
+}
+
+Json token_json(const TokenLogprob& token, const Tokenizer* tokenizer) {
+  Json json = {{"id", token.id}};
+  if (tokenizer != nullptr) json["token"] = utf8_lossy(tokenizer->token_bytes(token.id));
+  json["logprob"] = token.logprob;
+  return json;
+}
+
+Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const Tokenizer* tokenizer) {
+  Json all = Json::array();
+  for (const TokenLogprobs& token : tokens) {
+    Json json = token_json(token.chosen, tokenizer);
+    json["top_logprobs"] = Json::array();
+    for (const TokenLogprob& other : token.top)
+      json["top_logprobs"].push_back(token_json(other, tokenizer));
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+Json result_json(std::span<const Request> requests, const std::vector<Completion>& completions,
+                 const GenerateStats& stats, const Tokenizer* tokenizer) {
+  Json results = Json::array();
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const Completion& c = completions[i];
+    results.push_back({{"ids", c.ids}, {"text", c.text}, {"finish", c.finish}});
+    if (requests[i].logprobs) results.back()["logprobs"] = logprobs_json(c.logprobs, tokenizer);
+  }
+  return {{"requests", std::move(results)},
           {"stats",
            {{"steps", stats.steps},
             {"decode_steps", stats.decode_steps},
@@ -89,7 +138,7 @@ Result<Exit> run(const RunFlags& flags) {
   GM_ASSIGN(const std::optional<Tokenizer> tokenizer, plan_tokenizer(*plan, flags.plan));
   const Tokenizer* const words = tokenizer ? &*tokenizer : nullptr;
   GM_ASSIGN(const std::vector<Request> requests, requests_of(flags, words));
-  for (size_t i = 0; i < requests.size(); ++i) GM_TRY(check_request(*plan, requests[i], i));
+  GM_TRY(check_requests(*plan, requests, words != nullptr, flags.json));
 
   GeneratorOptions options{
       .prefill_chunk = {}, .capture = Capture::none, .tokenizer = words, .on_token = {}};
@@ -99,6 +148,14 @@ Result<Exit> run(const RunFlags& flags) {
   }
   RunSizes sizes;
   sizes.slots = std::min(plan->limits.max_seqs, static_cast<int64_t>(requests.size()));
+  if (flags.has_kv_tokens->count() > 0) {
+    if (flags.kv_tokens < 1) {
+      return err(Code::command_line, {}, "give a number of tokens, 1 or more",
+                 "--kv-tokens cannot be {}", flags.kv_tokens);
+    }
+    const int64_t each = plan->limits.page_tokens;
+    sizes.pages = flags.kv_tokens / each + (flags.kv_tokens % each != 0 ? 1 : 0);
+  }
   if (!flags.logits_out.empty())
     options.capture = flags.logits_rows == "all" ? Capture::all : Capture::sampled;
   if (options.capture == Capture::all) sizes.rows = plan->limits.max_tokens;
@@ -122,7 +179,7 @@ Result<Exit> run(const RunFlags& flags) {
   if (!flags.logits_out.empty()) GM_TRY(write_logits(flags.logits_out, *plan, completions));
   const GenerateStats& stats = generator.stats();
   if (flags.json) {
-    print_json(result_json(completions, stats));
+    print_json(result_json(requests, completions, stats, words));
   } else if (stream) {
     print_text("\n");
   } else {
@@ -152,15 +209,19 @@ void add_run(ProgramLine& program) {
   flags->has_prompt = command.add_option("--prompt", flags->prompt, "the text to continue");
   flags->has_ids =
       command.add_option("--ids", flags->ids, "the token ids to continue")->type_name("1,2,3");
-  flags->has_requests = command
-                            .add_option("--requests", flags->requests,
-                                        "a JSON object a line: prompt or ids, max_tokens")
-                            ->type_name("FILE.jsonl");
-  command.add_option("-n,--tokens", flags->tokens, "generate this many tokens at most")
-      ->capture_default_str()
-      ->type_name("N");
-  command.add_flag("--json", flags->json,
-                   "print {\"requests\": [{\"ids\", \"text\", \"finish\"}], \"stats\"}");
+  flags->has_requests =
+      command
+          .add_option("--requests", flags->requests,
+                      "a JSON object a line: prompt, ids or messages, and options")
+          ->type_name("FILE.jsonl");
+  flags->how.add(command);
+  command.add_flag(
+      "--json", flags->json,
+      "print {\"requests\": [{\"ids\", \"text\", \"finish\", \"logprobs\"}], \"stats\"}");
+  flags->has_kv_tokens =
+      command
+          .add_option("--kv-tokens", flags->kv_tokens, "tokens that the cache has room for in all")
+          ->type_name("N");
   command
       .add_option("--prefill-chunk", flags->prefill_chunk,
                   "sizes of the pieces that prompts are read in, over and over")
