@@ -5,6 +5,8 @@
 
 #include <llvm/IR/MDBuilder.h>
 
+#include "codegen/cpu/common_work.h"
+
 namespace gm::cpu {
 namespace {
 
@@ -91,7 +93,13 @@ Result<int64_t> PartEmitter::emit() {
     }
     for (size_t i = 0; i < part_.grid.size(); ++i)
       declare(part_.grid[i].name, 0, part_.grid[i].extent - 1, coordinates[i]);
-    block(part_.body);
+    const size_t common = common_statements(part_);
+    if (common > 0) {
+      llvm::Value* starts =
+          b_.CreateOr(b_.CreateICmpEQ(item, begin), b_.CreateICmpEQ(coordinates.back(), i64(0)));
+      when(starts, [&] { statements(std::span(part_.body).first(common)); });
+    }
+    statements(std::span(part_.body).subspan(common));
     for (size_t i = part_.grid.size(); i-- > 0;) undeclare(part_.grid[i].name);
     return std::vector<llvm::Value*>{};
   });
@@ -265,9 +273,9 @@ const TileMemory* PartEmitter::define_tile(const std::string& name, std::span<co
   return &tiles_.insert_or_assign(name, std::move(tile)).first->second;
 }
 
-void PartEmitter::block(const Block& statements) {
+void PartEmitter::statements(std::span<const Stmt> block) {
   std::vector<std::string> lets;
-  for (const Stmt& stmt : statements) {
+  for (const Stmt& stmt : block) {
     if (error_) break;
     statement(stmt);
     if (const auto* let_stmt = std::get_if<LetStmt>(&stmt.node)) lets.push_back(let_stmt->name);
@@ -323,19 +331,24 @@ void PartEmitter::for_loop(const ForStmt& stmt) {
     std::optional<SymExpr> last;
     if (hi_sym) last = *hi_sym - 1;
     declare(stmt.axis, lo_sym.value_or(SymExpr(INT64_MIN / 4)), last, i);
-    block(stmt.body);
+    statements(stmt.body);
     undeclare(stmt.axis);
     return std::vector<llvm::Value*>{};
   });
 }
 
 void PartEmitter::if_then(const IfStmt& stmt) {
-  llvm::Value* condition = scalar(stmt.condition);
+  when(scalar(stmt.condition), [&] { statements(stmt.body); });
+}
+
+void PartEmitter::when(llvm::Value* condition, const std::function<void()>& body) {
   auto* then_block = llvm::BasicBlock::Create(b_.getContext(), "", function_);
   auto* exit_block = llvm::BasicBlock::Create(b_.getContext(), "");
   b_.CreateCondBr(condition, then_block, exit_block);
   b_.SetInsertPoint(then_block);
-  block(stmt.body);
+  forget();
+  body();
+  forget();
   b_.CreateBr(exit_block);
   exit_block->insertInto(function_);
   b_.SetInsertPoint(exit_block);

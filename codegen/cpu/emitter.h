@@ -74,13 +74,14 @@ class PartEmitter {
       std::function<std::vector<llvm::Value*>(llvm::Value*, const std::vector<llvm::Value*>&)>;
 
   // emit.cpp: the frame, statements
-  void block(const Block& statements);
+  void statements(std::span<const Stmt> block);
   void statement(const Stmt& stmt);
   void tile(const TileStmt& stmt);
   void update(const UpdateStmt& stmt);
   void store(const StoreStmt& stmt);
   void for_loop(const ForStmt& stmt);
   void if_then(const IfStmt& stmt);
+  void when(llvm::Value* condition, const std::function<void()>& body);
   void let(const LetStmt& stmt);
   std::vector<llvm::Value*> loop(llvm::Value* lo, llvm::Value* hi, int64_t step,
                                  const std::vector<llvm::Value*>& carried, const LoopBody& body);

@@ -9,6 +9,10 @@ namespace {
 // Rows of a contraction's left side that one work item holds, so that a streamed weight serves
 // several tokens.
 constexpr int64_t kRowBlock = 4;
+// Panels that one row block meets before the next comes: they stay in a core's second-level cache
+// from row block to row block, and what is computed in front of them serves all of them.
+constexpr int64_t kMostPanels = 8;
+constexpr int64_t kPanelBytes = 512 << 10;
 
 // The products of one part: for each anchor, and each of its rows that an output needs, a tile of
 // sums over the part's panel. Rows are written with kRow in place of the axis of a block.
@@ -128,6 +132,22 @@ std::string Products::sums(OpId anchor, const std::vector<Expr>& row) {
   return tile;
 }
 
+// Panels a group: a divisor of all panels, so that no group has to ask where it ends.
+int64_t panels_of_group(const KernelWriter& w, const std::vector<OpId>& anchors,
+                        const SymExpr& columns) {
+  const std::optional<int64_t> n = columns.constant();
+  if (!n || *n % kPanelWidth != 0) return 1;
+  int64_t bytes = 0;
+  for (OpId anchor : anchors) {
+    const TensorType& weight = w.graph().value(w.graph().op(anchor).inputs[1]).type;
+    bytes += weight.shape.back().constant().value_or(kPanelBytes) * kPanelWidth *
+             size_bytes(weight.dtype);
+  }
+  int64_t group = std::min(kMostPanels, std::max<int64_t>(kPanelBytes / bytes, 1));
+  while (*n / kPanelWidth % group != 0) --group;
+  return group;
+}
+
 void lower_group(KernelWriter& w, const std::vector<OpId>& anchors) {
   const Graph& graph = w.graph();
   BlockBuilder& b = w.builder();
@@ -147,28 +167,32 @@ void lower_group(KernelWriter& w, const std::vector<OpId>& anchors) {
   const std::vector<SymExpr> rows(shape.begin(), shape.end() - 1);
   blocked &= rows.size() == 1;
 
-  std::vector<std::pair<std::string, SymExpr>> grid{{"nb", SymExpr::ceildiv(columns, kPanelWidth)}};
+  // The panels of a group come last, since whoever runs the part keeps what they have in common.
+  const int64_t group = panels_of_group(w, anchors, columns);
+  std::vector<std::pair<std::string, SymExpr>> grid{
+      {group > 1 ? "ng" : "nb", SymExpr::ceildiv(columns, kPanelWidth * group)}};
   for (const SymExpr& extent : rows) {
     grid.emplace_back(blocked ? "tb" : "t", blocked ? SymExpr::ceildiv(extent, kRowBlock) : extent);
   }
+  if (group > 1) grid.emplace_back("nb", group);
   w.begin_part(w.part_name(graph.op(anchors.front()).outputs[0]), grid);
   const std::vector<Expr> g = w.grid_indices();
-  const Expr column0 = g[0] * Expr::index(kPanelWidth);
+  const Expr panel = group > 1 ? g[0] * Expr::index(group) + g.back() : g[0];
+  const Expr column0 = panel * Expr::index(kPanelWidth);
   const SymExpr row_extent =
       blocked ? SymExpr::min(kRowBlock, rows[0] - SymExpr(kRowBlock) * *g[1].as_sym()) : SymExpr(1);
   auto row_at = [&](const Expr& m) {
     if (blocked) return std::vector<Expr>{g[1] * Expr::index(kRowBlock) + m};
-    return std::vector<Expr>(g.begin() + 1, g.end());
+    return std::vector<Expr>(g.begin() + 1, g.end() - (group > 1 ? 1 : 0));
   };
-  Products products(w, g[0], row_extent);
+  Products products(w, panel, row_extent);
   const Expr any = Expr::index(SymExpr::symbol(std::string(Products::kRow)));
   for (OpId anchor : anchors) {
     if (graph.value(graph.op(anchor).outputs[0]).type.shape == shape)
       products.sums(anchor, row_at(any));
   }
 
-  SymExpr column_extent =
-      SymExpr::min(kPanelWidth, columns - SymExpr(kPanelWidth) * *g[0].as_sym());
+  SymExpr column_extent = SymExpr::min(kPanelWidth, columns - *column0.as_sym());
   if (const auto n = columns.constant(); n && *n % kPanelWidth == 0) column_extent = kPanelWidth;
   if (const auto n = columns.constant(); n && *n < kPanelWidth) column_extent = columns;
   for (ValueId output : outputs) {
