@@ -267,6 +267,9 @@ const TileMemory* PartEmitter::define_tile(const std::string& name, std::span<co
          fmt::format("the tiles of part '{}' need more than {} bytes", part_.name, kScratchBytes));
     tile.base = scratch_;
   } else {
+    // At the entry, since code that runs for some work items only may be the first to use it.
+    const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(entry_);
     tile.base = b_.CreateInBoundsGEP(b_.getInt8Ty(), scratch_, i64(scratch_bytes_));
     scratch_bytes_ += bytes;
   }
