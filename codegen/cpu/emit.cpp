@@ -240,6 +240,7 @@ const TileMemory* PartEmitter::define_tile(const std::string& name, std::span<co
       fail(Code::cpu_unbounded, "tile the kernel smaller",
            fmt::format("tile '{}' needs more than {} bytes", name, kScratchBytes));
       bytes = element_bytes(type);
+      tile.sizes.back() = 1;  // the error is told; strides must not overflow on the way
     }
     table_.declare(
         {axis.name, SymRole::loop, 0, axis.extent - 1, 1});  // extents may use outer axes

@@ -61,6 +61,34 @@ TEST(CpuKernels, PanelContraction) {
   }
 }
 
+// What work items of a row have in common is computed once a row, wherever a thread's share begins;
+// but a tile that each of them overwrites is new for each.
+TEST(CpuKernels, WorkThatIsCommon) {
+  const Kernel kernel = kernel_of(R"(kernel @common {
+  symbol tokens : tokens in [1, 64]
+  param %x : f32[tokens, 24] read activation
+  param %y : f32[tokens, 5] write activation
+  param %z : f32[tokens, 5] write activation
+  part once grid (t < tokens, n < 5) {
+    tile %a[k < 24] : f32 = exp(%x[t, k])
+    tile %sum : f32 = 0.0
+    for k in [0, 24) {
+      update %sum = add(%sum, %a[k])
+    }
+    store %y[t, n] over () = mul(%sum, to_f32(index(n)))
+  }
+  part each grid (t < tokens, n < 5) {
+    tile %a[k < 24] : f32 = %x[t, k]
+    update %a[0] = 1.0
+    update %a[k] over (k < 24) = add(%a[k], to_f32(index(n)))
+    reduce %s : f32 = sum lanes 16 over k < 24 of %a[k]
+    store %z[t, n] over () = %s
+  }
+})");
+  run_everywhere(kernel, {7},
+                 {random_floats(DType::f32, 7 * 24, 5), Bytes(7 * 5 * 4), Bytes(7 * 5 * 4)});
+}
+
 TEST(CpuKernels, Elementwise) {
   const Kernel kernel = kernel_of(R"(kernel @pointwise {
   symbol n : tokens in [0, 4096]
