@@ -1,3 +1,4 @@
+#include "tools/common/bench_command.h"
 #include "tools/common/run_command.h"
 #include "tools/graphmill/commands.h"
 
@@ -7,6 +8,7 @@ int main(int argc, char** argv) {
   gm::add_compile(program);
   gm::add_run(program);
   gm::add_check(program);
+  gm::add_bench(program);
   gm::add_inspect(program);
   gm::add_opt(program);
   gm::add_tokenize(program);

@@ -1,3 +1,4 @@
+#include "tools/common/bench_command.h"
 #include "tools/common/check_command.h"
 #include "tools/common/run_command.h"
 
@@ -6,5 +7,6 @@ int main(int argc, char** argv) {
                           "Runs and checks plans; compiling them is graphmill's work.");
   gm::add_run(program);
   gm::add_check_plan(program);
+  gm::add_bench(program);
   return program.run(argc, argv);
 }
