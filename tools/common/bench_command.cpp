@@ -33,6 +33,11 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Decimal, as rates are.
+std::string megabytes(int64_t bytes) {
+  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+}
+
 // Of measured times. p95 is the least that 95 of 100 do not exceed.
 struct Times {
   double median = 0, best = 0, p95 = 0;
@@ -161,14 +166,14 @@ Result<> check_flags(BenchFlags& flags, const Plan& plan) {
   if (!decode) GM_TRY(refuse(flags.has_context, "--context", "decode"));
   if (decode) GM_TRY(refuse(flags.has_tokens, "--tokens", "prefill or start"));
   if (flags.has_repeat->count() == 0) flags.repeat = decode ? 32 : 3;
-  if (flags.mode == "start" && flags.has_tokens->count() == 0)
-    flags.tokens = std::min<int64_t>(16, plan.limits.max_context);
+  const PlanLimits& limits = plan.limits;
+  if (flags.has_tokens->count() == 0)
+    flags.tokens = std::min<int64_t>(flags.mode == "start" ? 16 : 512, limits.max_context);
   constexpr int64_t kMostRepeats = 1'000'000;
   if (flags.repeat < 1 || flags.repeat > kMostRepeats) {
     return err(Code::command_line, {}, fmt::format("give a number from 1 to {}", kMostRepeats),
                "--repeat cannot be {}", flags.repeat);
   }
-  const PlanLimits& limits = plan.limits;
   const std::string context = fmt::format("{} tokens of a sequence", limits.max_context);
   if (!decode)
     return check_size("--tokens", flags.tokens, limits.max_context, context, "--max-context",
@@ -177,14 +182,15 @@ Result<> check_flags(BenchFlags& flags, const Plan& plan) {
                     fmt::format("{} sequences in a step", limits.max_seqs), "--max-seqs",
                     flags.batch));
   const int64_t steps = flags.repeat + kWarmSteps;
+  if (flags.has_context->count() == 0)
+    flags.context = std::clamp<int64_t>(limits.max_context - steps, 1, 128);
   return check_size("--context", flags.context, limits.max_context - steps,
-                    fmt::format("{} and {} steps take {} of them", context, steps, steps),
-                    "--max-context",
+                    fmt::format("{}, of which the steps take {}", context, steps), "--max-context",
                     flags.context > INT64_MAX - steps ? INT64_MAX : flags.context + steps);
 }
 
 Result<> bench_decode(const BenchFlags& flags, Sequences& sequences, const Plan& plan,
-                      const MachineLimits& limits, Report& report) {
+                      MachineLimits& limits, Report& report) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < flags.batch; ++i) {
     GM_TRY(sequences.prefill_all(i, flags.context));
@@ -197,6 +203,7 @@ Result<> bench_decode(const BenchFlags& flags, Sequences& sequences, const Plan&
     if (i >= kWarmSteps) seconds.push_back(step);
   }
   const Times times = Times::of(std::move(seconds));
+  GM_TRY(improve_limits(limits));
   // The step in the middle of those that were timed.
   GM_ASSIGN(const StepWork work,
             count_work(plan, "decode",
@@ -207,10 +214,10 @@ Result<> bench_decode(const BenchFlags& flags, Sequences& sequences, const Plan&
   const double rate = static_cast<double>(work.bytes()) / times.median;
   report.add_times("step", times);
   report.add("tokens", fmt::format("{:.2f} /s", static_cast<double>(flags.batch) / times.median));
-  report.add("bytes a step", bytes_text(work.bytes()));
-  report.add("  weights", bytes_text(work.weight_bytes));
-  report.add("  state", bytes_text(work.state_bytes));
-  report.add("  kv cache", bytes_text(work.kv_bytes));
+  report.add("bytes a step", megabytes(work.bytes()));
+  report.add("  weights", megabytes(work.weight_bytes));
+  report.add("  state", megabytes(work.state_bytes));
+  report.add("  kv cache", megabytes(work.kv_bytes));
   report.add_rate("bytes / median", rate, limits.bytes_per_second, "GB/s");
   report.fields["decode"] = {
       {"batch", flags.batch},
@@ -226,7 +233,7 @@ Result<> bench_decode(const BenchFlags& flags, Sequences& sequences, const Plan&
 }
 
 Result<> bench_prefill(const BenchFlags& flags, Sequences& sequences, const Plan& plan,
-                       const MachineLimits& limits, Report& report) {
+                       MachineLimits& limits, Report& report) {
   GM_TRY(sequences.prefill_all(0, std::min(flags.tokens, plan.limits.max_tokens)));  // warm
   std::vector<double> seconds;
   for (int64_t i = 0; i < flags.repeat; ++i) {
@@ -235,6 +242,7 @@ Result<> bench_prefill(const BenchFlags& flags, Sequences& sequences, const Plan
     seconds.push_back(since(start));
   }
   const Times times = Times::of(std::move(seconds));
+  GM_TRY(improve_limits(limits));
   double multiply_adds = 0;
   for (int64_t done = 0; done < flags.tokens; done += plan.limits.max_tokens) {
     const int64_t count = std::min(plan.limits.max_tokens, flags.tokens - done);
@@ -265,7 +273,7 @@ RunSizes sizes_for(int64_t sequences, int64_t pages_each) {
   return sizes;
 }
 
-Result<> bench_start(const BenchFlags& flags, int64_t pages_each, const MachineLimits& limits,
+Result<> bench_start(const BenchFlags& flags, int64_t pages_each, MachineLimits& limits,
                      Progress& progress, Report& report) {
   std::vector<double> read, open, first;
   int64_t weight_bytes = 0;
@@ -285,6 +293,7 @@ Result<> bench_start(const BenchFlags& flags, int64_t pages_each, const MachineL
     for (const MemoryPart& part : instance->need().parts)
       if (part.name == "weights") weight_bytes = part.bytes;
   }
+  GM_TRY(improve_limits(limits));
   const double first_open = open[0];
   const Times reads = Times::of(std::move(read)), opens = Times::of(std::move(open)),
               firsts = Times::of(std::move(first));
@@ -292,7 +301,7 @@ Result<> bench_start(const BenchFlags& flags, int64_t pages_each, const MachineL
   report.add("plan read, median", fmt::format("{:.2f} ms", reads.median * 1e3));
   report.add("opened and bound, first", fmt::format("{:.2f} ms", first_open * 1e3));
   report.add_times("opened and bound", opens);
-  report.add("weights", bytes_text(weight_bytes));
+  report.add("weights", megabytes(weight_bytes));
   report.add_rate("weights / median", rate, limits.bytes_per_second, "GB/s");
   report.add(fmt::format("first token of {}, median", flags.tokens),
              fmt::format("{:.2f} ms", firsts.median * 1e3));
@@ -325,17 +334,21 @@ Result<Exit> bench(BenchFlags flags) {
   const RunSizes sizes = sizes_for(sequences_count, pages_each);
 
   Progress progress(flags.quiet);
-  // Opened before the limits are measured: what is wrong with plan or weights is said at once.
   std::unique_ptr<Instance> instance;
-  GM_ASSIGN(instance,
-            open_instance(plan, flags.plan, flags.weights, sizes, flags.executor, progress));
+  if (flags.mode != "start") {
+    // Before the limits are measured: what is wrong with plan or weights is said at once.
+    GM_ASSIGN(instance,
+              open_instance(plan, flags.plan, flags.weights, sizes, flags.executor, progress));
+  }
+  RunSizes wanted = sizes;
+  wanted.threads = flags.executor.threads;
+  GM_ASSIGN(const RunSizes chosen, RunSizes::for_plan(*plan, wanted));
   const int vector_bits =
       plan->target == "cpu:v4" || plan->target_features.find("+avx512f") != std::string::npos ? 512
                                                                                               : 256;
-  GM_ASSIGN(const MachineLimits limits, measure_limits(instance->sizes().threads, vector_bits));
+  GM_ASSIGN(MachineLimits limits, measure_limits(chosen.threads, vector_bits));
   Report report;
   if (flags.mode == "start") {
-    instance.reset();
     GM_TRY(bench_start(flags, pages_each, limits, progress, report));
   } else {
     Sequences sequences(*instance, sequences_count, pages_each);

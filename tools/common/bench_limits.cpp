@@ -15,9 +15,9 @@ namespace gm {
 namespace {
 
 // Several times what the largest caches hold, or else a second pass would not come from memory.
-constexpr int64_t kLeastBuffer = int64_t{256} << 20, kMostBuffer = int64_t{1} << 30;
+constexpr int64_t kLeastBuffer = int64_t{256} << 20, kMostBuffer = int64_t{512} << 20;
 constexpr int64_t kBlock = 1 << 16;  // bytes; a work item of a read
-constexpr int kPasses = 5;
+constexpr int kPasses = 4;
 constexpr int64_t kRounds = 1 << 20;  // of a chain of multiply-adds; some milliseconds
 constexpr int64_t kChains = 12;       // independent ones: more than latency times units
 
@@ -86,6 +86,11 @@ Result<MachineLimits> measure_limits(int threads, int vector_bits) {
   GM_CHECK(vector_bits == 256 || vector_bits == 512, "vectors of {} bits", vector_bits);
   MachineLimits limits{
       .threads = threads, .vector_bits = vector_bits, .buffer_bytes = buffer_bytes()};
+  if (const std::optional<int64_t> available = available_memory()) {
+    const MemoryNeed need{.parts = {{"measured reads", limits.buffer_bytes, ""}},
+                          .total = limits.buffer_bytes};
+    GM_TRY(check_memory(need, *available));
+  }
   HostMemory memory;
   GM_ASSIGN(const Buffer buffer, memory.allocate(limits.buffer_bytes, "the measured reads"));
   ThreadPool pool(threads);
@@ -119,6 +124,14 @@ Result<MachineLimits> measure_limits(int threads, int vector_bits) {
   }
   GM_CHECK(sum.load() != 0, "nothing was measured");
   return limits;
+}
+
+Result<> improve_limits(MachineLimits& limits) {
+  GM_ASSIGN(const MachineLimits again, measure_limits(limits.threads, limits.vector_bits));
+  limits.bytes_per_second = std::max(limits.bytes_per_second, again.bytes_per_second);
+  limits.multiply_adds_per_second =
+      std::max(limits.multiply_adds_per_second, again.multiply_adds_per_second);
+  return {};
 }
 
 }  // namespace gm

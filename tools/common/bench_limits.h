@@ -19,5 +19,7 @@ struct MachineLimits {
 
 // `vector_bits` is 256 or 512, which the CPU must have. The buffer is gone afterwards.
 Result<MachineLimits> measure_limits(int threads, int vector_bits);
+// Measures once more and keeps what is better: other programs may have disturbed the first time.
+Result<> improve_limits(MachineLimits& limits);
 
 }  // namespace gm

@@ -74,7 +74,9 @@ double multiply_adds(const Graph& graph, const Op& op, const Plan& plan, const S
                      const Values& values) {
   const OpDef* const def = graph.table().find(op.kind);
   GM_CHECK(def != nullptr, "no op {}", op.kind);
-  if (def->op_class != OpClass::contraction && def->op_class != OpClass::kernel_like) return 0;
+  const bool counted = def->op_class == OpClass::contraction || op.kind == "attention" ||
+                       op.kind == "gated_delta_rule" || op.kind == "causal_conv";
+  if (!counted) return 0;
   std::vector<TensorType> inputs, results;
   for (const ValueId id : op.inputs) inputs.push_back(graph.value(id).type);
   for (const ValueId id : op.outputs) results.push_back(graph.value(id).type);
