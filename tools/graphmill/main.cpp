@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
   gm::add_opt(program);
   gm::add_tokenize(program);
   gm::add_synth(program);
+  gm::add_explain(program);
   return program.run(argc, argv);
 }
