@@ -162,7 +162,8 @@ Result<RefTensor<T>> read_tensor(const Value& value, std::vector<int64_t> shape,
 }
 
 // Integers that keep a contract: sequence starts evenly spaced; what must differ or be consecutive
-// counts up; all else random within the bounds, and not negative where the bounds allow it.
+// counts up, and where that ends goes on with rows that are masked; all else random within the
+// bounds, and not negative where the bounds allow it.
 template <class T>
 Result<RefTensor<T>> random_integers(const Value& value, std::vector<int64_t> shape,
                                      const Dims& dims, const EvalFlags& flags) {
@@ -192,7 +193,8 @@ Result<RefTensor<T>> random_integers(const Value& value, std::vector<int64_t> sh
   const uint64_t stream = random_stream(value.name);
   for (int64_t i = 0; i < count; ++i) {
     if (counts_up) {
-      tensor.ints.push_back(lo + i);
+      const bool beyond = hi && lo + i >= *hi;
+      tensor.ints.push_back(beyond && contract.masked && *lowest < 0 ? -1 : lo + i);
       continue;
     }
     const auto index = static_cast<uint64_t>(i);
