@@ -131,6 +131,8 @@ int64_t count_of(std::span<const int64_t> shape) {
   return count;
 }
 
+int64_t most_of(DType dtype) { return dtype == DType::i8 ? INT8_MAX : INT32_MAX; }
+
 template <class T>
 Result<RefTensor<T>> read_tensor(const Value& value, std::vector<int64_t> shape,
                                  const std::string& file) {
@@ -149,7 +151,7 @@ Result<RefTensor<T>> read_tensor(const Value& value, std::vector<int64_t> shape,
                fmt::join(shape, ", "), fmt::join(array.shape, ", "));
   }
   RefTensor<T> tensor{.shape = std::move(shape), .data = {}, .ints = array.integers};
-  const int64_t most = value.type.dtype == DType::i8 ? INT8_MAX : INT32_MAX;
+  const int64_t most = most_of(value.type.dtype);
   for (const int64_t x : tensor.ints) {
     if (x > most || x < -most - 1) {
       return err(Code::evaluate_input, where, "save values of that dtype", "{} is no value of {}",
@@ -176,19 +178,21 @@ Result<RefTensor<T>> random_integers(const Value& value, std::vector<int64_t> sh
   const Contract& contract = *value.contract;
   const auto lowest = contract.lo.evaluate(dims);
   const auto hi = contract.hi ? contract.hi->evaluate(dims) : std::nullopt;
-  const auto total = contract.total ? contract.total->evaluate(dims) : hi;
+  const auto total = contract.total ? contract.total->evaluate(dims) : std::nullopt;
   const int64_t count = count_of(shape);
   RefTensor<T> tensor{.shape = std::move(shape), .data = {}, .ints = {}};
   if (!lowest) return refuse("its lower bound has no value");
-  const int64_t lo = std::max<int64_t>(*lowest, 0);
+  const int64_t lo = std::max<int64_t>(*lowest, 0), most = most_of(value.type.dtype);
+  if (lo > most || (hi && *hi > most + 1) || (total && *total > most))
+    return refuse("its bounds lie beyond its dtype");
   if (contract.monotone) {
-    if (!total || count < 1) return refuse("it ascends to no given total");
+    if (!total || *total < 0 || count < 1) return refuse("it ascends to no given total");
     for (int64_t i = 0; i < count; ++i)
       tensor.ints.push_back(count == 1 ? 0 : *total * i / (count - 1));
     return tensor;
   }
   const bool counts_up = contract.distinct || contract.consecutive;
-  if (!counts_up && (!hi || *hi <= lo || *hi - lo > INT32_MAX))
+  if (!counts_up && (!hi || *hi <= lo))
     return refuse("its bounds leave no integers to choose from");
   const uint64_t stream = random_stream(value.name);
   for (int64_t i = 0; i < count; ++i) {
