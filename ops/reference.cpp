@@ -1,5 +1,7 @@
 #include "ops/reference.h"
 
+#include <algorithm>
+
 #include "ops/expr_program.h"
 
 namespace gm {

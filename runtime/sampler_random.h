@@ -1,5 +1,6 @@
-// The random numbers of sampling, of the generator in base/counter_random.h: a number depends on the
-// seed and the position alone, so whoever computes it, and in whatever order, gets the same one.
+// The random numbers of sampling, of the generator in base/counter_random.h: a number depends on
+// the seed and the position alone, so whoever computes it, and in whatever order, gets the same
+// one.
 #pragma once
 
 #include "base/counter_random.h"

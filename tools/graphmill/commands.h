@@ -12,5 +12,7 @@ void add_opt(ProgramLine& program);
 void add_tokenize(ProgramLine& program);
 void add_check(ProgramLine& program);
 void add_synth(ProgramLine& program);
+void add_eval(ProgramLine& program);
+void add_explain(ProgramLine& program);
 
 }  // namespace gm

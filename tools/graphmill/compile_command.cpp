@@ -5,6 +5,7 @@
 #include "runtime/memory.h"
 #include "tools/common/output.h"
 #include "tools/graphmill/commands.h"
+#include "tools/graphmill/inspect.h"
 #include "tools/graphmill/model_input.h"
 #include "tools/graphmill/module_text.h"
 #include "tools/graphmill/pipeline_flags.h"
@@ -17,7 +18,7 @@ struct CompileFlags {
   TargetFlags target;
   PipelineFlags pipeline;
   int64_t max_seqs = 8, max_context = 4096, max_tokens = 512;
-  bool splat = false, check_outputs = false, quiet = false;
+  bool splat = false, check_outputs = false, dry_run = false, quiet = false;
 };
 
 int64_t weight_bytes(const Plan& plan) {
@@ -30,7 +31,7 @@ int64_t weight_bytes(const Plan& plan) {
   return bytes;
 }
 
-std::string summary(const Plan& plan, const std::string& output, int64_t seconds_ms) {
+std::string kernels_text(const Plan& plan) {
   std::string text;
   for (const Json& program : plan.report["programs"]) {
     const std::string name = program["name"].get<std::string>();
@@ -38,6 +39,11 @@ std::string summary(const Plan& plan, const std::string& output, int64_t seconds
     text += fmt::format("{}: {} kernels a step, {} without fusion\n", name,
                         program["kernels"].get<int64_t>(), program["ops"].get<int64_t>());
   }
+  return text;
+}
+
+std::string summary(const Plan& plan, const std::string& output, int64_t seconds_ms) {
+  std::string text = kernels_text(plan);
   std::error_code fault;
   const auto size = std::filesystem::file_size(output, fault);
   text += fmt::format("weights: {} in {} buffers\n", bytes_text(weight_bytes(plan)),
@@ -46,6 +52,17 @@ std::string summary(const Plan& plan, const std::string& output, int64_t seconds
                       fault ? "unknown size" : bytes_text(static_cast<int64_t>(size)),
                       plan.kernels.size(), plan.target, static_cast<double>(seconds_ms) / 1000);
   return text;
+}
+
+// The sum that `run` checks before it allocates anything, when as many sequences run at a time as
+// the plan allows.
+Result<std::string> need_text(const Plan& plan) {
+  GM_ASSIGN(const RunSizes sizes, RunSizes::for_plan(plan, {}));
+  GM_ASSIGN(const MemoryNeed need, memory_need(plan, sizes));
+  std::string text = kernels_text(plan);
+  text += fmt::format("{} distinct kernels for {}\n", plan.kernels.size(), plan.target);
+  text += fmt::format("a run needs {} at these limits\n", bytes_text(need.total));
+  return text + memory_table(need, "");
 }
 
 // A graph alone lacks what a plan must know of a model: its vocabulary, limits and the ids that end
@@ -75,9 +92,14 @@ Result<Exit> compile(const CompileFlags& flags) {
     print_text(pass_list_text());
     return Exit::ok;
   }
-  if (flags.model.empty() || flags.output.empty()) {
+  if (flags.model.empty() || (flags.output.empty() && !flags.dry_run)) {
     return err(Code::command_line, {}, "see `graphmill compile --help`", "{} is missing",
                flags.model.empty() ? "MODEL" : "-o PLAN");
+  }
+  const bool is_text = std::filesystem::path(flags.model).extension() == ".gm";
+  if (flags.dry_run && (is_text || !flags.pipeline.stop_after.empty())) {
+    return err(Code::command_line, {}, "leave --dry-run out",
+               "--dry-run tells of a plan, but {} makes none", is_text ? "a text" : "--stop-after");
   }
   if (flags.numerics == "fused-f32") {
     return err(Code::command_line, {}, "use --numerics match-storage",
@@ -89,8 +111,7 @@ Result<Exit> compile(const CompileFlags& flags) {
   CompileOptions options;
   GM_TRY(flags.target.apply(options));
   GM_ASSIGN(options.pipeline, flags.pipeline.options());
-  if (std::filesystem::path(flags.model).extension() == ".gm")
-    return compile_text(flags, options.pipeline);
+  if (is_text) return compile_text(flags, options.pipeline);
 
   options.check_outputs = flags.check_outputs;
   options.max_seqs = flags.max_seqs;
@@ -107,6 +128,15 @@ Result<Exit> compile(const CompileFlags& flags) {
     fmt::print(stderr, "{}", pass_times_text(result.times));
     if (result.plan)
       fmt::print(stderr, "native code: {:.1f} ms\n", static_cast<double>(result.native_us) / 1000);
+  }
+  if (flags.dry_run) {
+    if (!result.plan) {
+      return err(Code::command_line, {}, "leave out --passes and --skip-pass, or --dry-run",
+                 "--dry-run tells of a plan, but the passes stopped before plan-memory");
+    }
+    GM_ASSIGN(const std::string text, need_text(*result.plan));
+    print_text(text);
+    return Exit::ok;
   }
   if (!result.plan) {
     GM_TRY(write_text(flags.output, print_module(result.module)));
@@ -162,6 +192,8 @@ void add_compile(ProgramLine& program) {
                    "compile without weights: MODEL may be a published size");
   command.add_flag("--check-outputs", flags->check_outputs,
                    "also what `check PLAN --goldens` needs: a program a layer, hidden states");
+  command.add_flag("--dry-run", flags->dry_run,
+                   "write nothing; print the kernels of a step and the memory of a run");
   flags->pipeline.add(command);
   command.add_flag("--quiet", flags->quiet, "print nothing but errors");
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/plan.h"
+#include "runtime/memory.h"
 #include "tools/common/output.h"
 
 namespace gm {
@@ -23,6 +24,8 @@ Result<> inspect_manifest(const InspectFlags& flags);
 
 // The program of that name, or an error with the nearest one.
 Result<const Program*> chosen_program(const Plan& plan, const InspectFlags& flags);
+// A line for each part of the memory of a run.
+std::string memory_table(const MemoryNeed& need, std::string_view indent);
 std::string shape_text(const std::vector<SymExpr>& shape);  // "[tokens, 256]"
 
 }  // namespace gm

@@ -54,6 +54,13 @@ std::string counted(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::string memory_table(const MemoryNeed& need, std::string_view indent) {
+  std::vector<std::vector<std::string>> rows;
+  for (const MemoryPart& part : need.parts)
+    rows.push_back({std::string(indent), part.name, bytes_text(part.bytes), part.detail});
+  return table_text(rows, "  r");
+}
+
 Result<> inspect_summary(const Plan& plan, const InspectFlags& flags) {
   GM_ASSIGN(const std::string digest, plan_digest(flags.plan));
   GM_ASSIGN(const RunSizes sizes, RunSizes::for_plan(plan, {.threads = 1}));
@@ -120,10 +127,7 @@ Result<> inspect_summary(const Plan& plan, const InspectFlags& flags) {
     text += fmt::format(", arena {}\n", bytes_text(s.arena));
   }
   text += fmt::format("memory   {} at these limits, with one thread\n", bytes_text(need.total));
-  std::vector<std::vector<std::string>> rows;
-  for (const MemoryPart& part : need.parts)
-    rows.push_back({"        ", part.name, bytes_text(part.bytes), part.detail});
-  text += table_text(rows, "  r");
+  text += memory_table(need, "        ");
   text += fmt::format("made by  {}, digest {}\n", plan.compiler, digest);
   print_text(text);
   return {};

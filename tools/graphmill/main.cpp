@@ -13,5 +13,7 @@ int main(int argc, char** argv) {
   gm::add_opt(program);
   gm::add_tokenize(program);
   gm::add_synth(program);
+  gm::add_eval(program);
+  gm::add_explain(program);
   return program.run(argc, argv);
 }

@@ -12,7 +12,7 @@ namespace gm {
 namespace {
 
 Error cannot_write(const std::filesystem::path& path, int error) {
-  std::string_view fix = "";
+  std::string_view fix;
   if (error == ENOENT) fix = "create its folder first";
   if (error == EACCES || error == EPERM || error == EROFS) fix = "choose a place you may write to";
   if (error == ENOSPC || error == EDQUOT) fix = "free space, or choose another disk";

@@ -242,5 +242,56 @@ TEST(Npy, HeaderAndData) {
   EXPECT_FALSE(write_npy(folder.path() / "no" / "x.npy", shape, values));
 }
 
+TEST(Npy, ReadsWhatItWrites) {
+  const test::TempDir folder;
+  const auto path = folder.path() / "x.npy";
+  const std::vector<int64_t> shape = {3, 1};
+  ASSERT_TRUE(write_npy(path, shape, std::vector<float>{1, -0.5, 3}));
+  auto array = read_npy(path);
+  ASSERT_TRUE(array) << array.error().to_string();
+  EXPECT_EQ(array->shape, shape);
+  EXPECT_TRUE(array->floating);
+  EXPECT_EQ(array->numbers, (std::vector<double>{1, -0.5, 3}));
+  ASSERT_TRUE(write_npy(path, shape, std::vector<double>{1, 1e300, 3}));
+  array = read_npy(path);
+  ASSERT_TRUE(array) << array.error().to_string();
+  EXPECT_EQ(array->numbers, (std::vector<double>{1, 1e300, 3}));
+  ASSERT_TRUE(write_npy(path, {}, std::vector<int64_t>{-(int64_t{1} << 40)}));
+  array = read_npy(path);
+  ASSERT_TRUE(array) << array.error().to_string();
+  EXPECT_TRUE(array->shape.empty());
+  EXPECT_FALSE(array->floating);
+  EXPECT_EQ(array->integers, (std::vector<int64_t>{-(int64_t{1} << 40)}));
+}
+
+// Whatever is cut off or changed in a file is an error, or another array; nothing is read outside.
+TEST(Npy, RefusesDamage) {
+  const test::TempDir folder;
+  const auto path = folder.path() / "x.npy";
+  ASSERT_TRUE(write_npy(path, std::vector<int64_t>{2, 2}, std::vector<float>{1, 2, 3, 4}));
+  const std::string sound = *read_text_file(path);
+  for (size_t bytes = 0; bytes < sound.size(); ++bytes) {
+    ASSERT_TRUE(write_file_atomically(path, std::string_view(sound).substr(0, bytes)));
+    const auto array = read_npy(path);
+    ASSERT_FALSE(array) << bytes;
+    EXPECT_EQ(array.error().code, Code::evaluate_input) << bytes;
+  }
+  const auto with = [&](std::string_view old, std::string_view now) {
+    std::string text = sound;
+    text.replace(text.find(old), old.size(), now);
+    EXPECT_TRUE(write_file_atomically(path, text));
+    return read_npy(path);
+  };
+  EXPECT_FALSE(with("<f4", ">f4"));
+  EXPECT_FALSE(with("<f4", "|O8"));
+  EXPECT_FALSE(with("False", "True "));
+  EXPECT_FALSE(with("'shape'", "'shapf'"));
+  EXPECT_FALSE(with("(2, 2, )", "(2, -2,)"));
+  EXPECT_FALSE(with("(2, 2, )", "(2, 2, x"));
+  EXPECT_FALSE(with("(2, 2, )", "(2 2, 1)"));
+  EXPECT_FALSE(with("'shape': (2, 2, )", "'shape':(4294967296,4294967296,4)"));
+  EXPECT_TRUE(with("(2, 2, )", "(4,    )"));
+}
+
 }  // namespace
 }  // namespace gm
