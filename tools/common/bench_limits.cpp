@@ -119,7 +119,8 @@ Result<MachineLimits> measure_limits(int threads, int vector_bits) {
         }
       });
     });
-    const auto count = static_cast<double>(items * kRounds * kChains * (vector_bits / 32));
+    const int lanes = vector_bits / 32;
+    const auto count = static_cast<double>(items * kRounds * kChains * lanes);
     limits.multiply_adds_per_second = std::max(limits.multiply_adds_per_second, count / seconds);
   }
   GM_CHECK(sum.load() != 0, "nothing was measured");
