@@ -17,12 +17,6 @@
 namespace gm::golden {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return *std::move(result);
-}
-
 struct Tensor {
   std::string dtype;
   std::vector<int64_t> shape;

@@ -11,12 +11,6 @@
 namespace gm::golden {
 namespace {
 
-template <class T>
-T need(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return *std::move(result);
-}
-
 std::shared_ptr<KernelLibrary> library(const std::shared_ptr<const Plan>& plan, Backend backend) {
   if (backend == Backend::native) return need(load_native_library(*plan, "plan"));
   return interpreter_library(plan, "plan");

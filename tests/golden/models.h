@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "runtime/generator.h"
 
 namespace gm::golden {
+
+// The value; an error ends the test with its text.
+template <class T>
+T need(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_string());
+  return *std::move(result);
+}
 
 enum class Backend { native, interpreter };
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_model.h"
+#include "run_requests.h"
 #include "runtime/generator.h"
 #include "runtime/sampler.h"
 #include "tokenizer_fixture.h"
@@ -18,6 +19,7 @@ namespace gm {
 namespace {
 
 using test::fake_instance;
+using test::run_requests;
 using ::testing::HasSubstr;
 
 std::vector<float> fake_logits(const std::vector<int32_t>& ids) {
@@ -42,15 +44,6 @@ std::vector<int32_t> expected(const Request& request) {
     result.push_back(*id);
   }
   return result;
-}
-
-std::vector<Completion> run(Instance& instance, const std::vector<Request>& requests,
-                            GeneratorOptions options = {}) {
-  auto generator = Generator::create(instance, std::move(options));
-  EXPECT_TRUE(generator) << generator.error().to_string();
-  auto result = generator->run(requests);
-  EXPECT_TRUE(result) << result.error().to_string();
-  return result ? *std::move(result) : std::vector<Completion>(requests.size());
 }
 
 std::vector<Request> mixed_requests() {
@@ -84,7 +77,7 @@ TEST(GeneratorSampling, TokensDoNotDependOnNeighboursPiecesOrThreads) {
     ASSERT_TRUE(instance) << instance.error().to_string();
     GeneratorOptions generate;
     if (round % 3 != 0) generate.prefill_chunk = {1 + round % 5, 2};
-    const auto completions = run(**instance, requests, generate);
+    const auto completions = run_requests(**instance, requests, generate);
     for (size_t i = 0; i < requests.size(); ++i) {
       EXPECT_EQ(completions[i].ids, expected(requests[i])) << round << " request " << i;
       different.insert(completions[i].ids);
@@ -98,14 +91,15 @@ TEST(GeneratorSampling, ARequestGoesOnFromItsOwnTextAsItWouldHave) {
   ASSERT_TRUE(instance);
   Request request{.ids = {1, 2}, .max_tokens = 20, .ignore_stop = true};
   request.sampling = {.temperature = 1.5, .seed = 9};
-  const auto whole = run(**instance, {request})[0].ids;
+  const auto whole = run_requests(**instance, {request})[0].ids;
   Request rest = request;
   rest.ids.insert(rest.ids.end(), whole.begin(), whole.begin() + 8);
   rest.max_tokens = 12;
-  EXPECT_EQ(run(**instance, {rest})[0].ids, std::vector<int32_t>(whole.begin() + 8, whole.end()));
+  EXPECT_EQ(run_requests(**instance, {rest})[0].ids,
+            std::vector<int32_t>(whole.begin() + 8, whole.end()));
   Request other = request;
   other.sampling.seed = 10;
-  EXPECT_NE(run(**instance, {other})[0].ids, whole);
+  EXPECT_NE(run_requests(**instance, {other})[0].ids, whole);
 }
 
 TEST(GeneratorSampling, LogprobsOfTheModelWhateverWasSampled) {
@@ -117,7 +111,7 @@ TEST(GeneratorSampling, LogprobsOfTheModelWhateverWasSampled) {
   sampled.sampling = {.temperature = 3, .presence_penalty = 2, .seed = 1};
   Request none = request;
   none.logprobs = 0;
-  const auto completions = run(**instance, {request, sampled, none});
+  const auto completions = run_requests(**instance, {request, sampled, none});
   int unlikely = 0;
   for (const Completion& c : completions) {
     ASSERT_EQ(c.logprobs.size(), c.ids.size());
@@ -172,7 +166,7 @@ TEST(GeneratorSampling, StopStringsEndTheTextAndTheStream) {
   ASSERT_TRUE(tokenizer);
   Request request{.ids = {7, 8, 9}, .max_tokens = 30, .ignore_stop = true};
   request.sampling = {.temperature = 30, .seed = 2};
-  const Completion whole = run(**instance, {request}, {.tokenizer = &*tokenizer})[0];
+  const Completion whole = run_requests(**instance, {request}, {.tokenizer = &*tokenizer})[0];
   ASSERT_EQ(whole.text.size(), 30u);
   EXPECT_EQ(whole.finish, "length");
   for (size_t at = 0; at + 3 <= 30; ++at) {
@@ -181,11 +175,11 @@ TEST(GeneratorSampling, StopStringsEndTheTextAndTheStream) {
     request.stop = {"never there", stop};
     std::string streamed;
     const Completion c =
-        run(**instance, {request, request},
-            {.tokenizer = &*tokenizer,
-             .on_token = [&](size_t i, std::optional<int32_t>, std::string_view text) {
-               if (i == 1) streamed += text;
-             }})[1];
+        run_requests(**instance, {request, request},
+                     {.tokenizer = &*tokenizer,
+                      .on_token = [&](size_t i, std::optional<int32_t>, std::string_view text) {
+                        if (i == 1) streamed += text;
+                      }})[1];
     EXPECT_EQ(c.text, whole.text.substr(0, first));
     EXPECT_EQ(streamed, c.text);
     EXPECT_EQ(c.finish, "stop");
@@ -195,7 +189,7 @@ TEST(GeneratorSampling, StopStringsEndTheTextAndTheStream) {
   }
   // One that is begun but not complete when the text ends is a part of the text.
   request.stop = {whole.text.substr(28) + "more"};
-  const Completion open = run(**instance, {request}, {.tokenizer = &*tokenizer})[0];
+  const Completion open = run_requests(**instance, {request}, {.tokenizer = &*tokenizer})[0];
   EXPECT_EQ(open.text, whole.text);
   EXPECT_EQ(open.finish, "length");
 }
@@ -215,7 +209,7 @@ TEST(GeneratorSampling, IdsWithoutAnEntryAreNeverSampled) {
   std::map<int32_t, int> seen;
   for (int64_t seed = 0; seed < 30; ++seed) {
     request.sampling.seed = seed;
-    const auto completions = run(**instance, {request}, {.tokenizer = &*tokenizer});
+    const auto completions = run_requests(**instance, {request}, {.tokenizer = &*tokenizer});
     for (const int32_t id : completions[0].ids) ++seen[id];
   }
   for (const int32_t id : {0, 1, 3, 70, 71}) EXPECT_EQ(seen[id], 0) << id;

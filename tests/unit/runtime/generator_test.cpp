@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "fake_model.h"
+#include "run_requests.h"
 
 namespace gm {
 namespace {
 
 using test::fake_instance;
 using test::FakeLimits;
+using test::run_requests;
 using ::testing::HasSubstr;
 
 // What the fake model generates, computed without any runtime.
@@ -47,15 +49,6 @@ std::vector<Request> random_requests(uint32_t seed, size_t count, int64_t contex
   return requests;
 }
 
-std::vector<Completion> run(Instance& instance, const std::vector<Request>& requests,
-                            GeneratorOptions options = {}) {
-  auto generator = Generator::create(instance, std::move(options));
-  EXPECT_TRUE(generator) << generator.error().to_string();
-  auto result = generator->run(requests);
-  EXPECT_TRUE(result) << result.error().to_string();
-  return result ? *std::move(result) : std::vector<Completion>(requests.size());
-}
-
 TEST(Generator, TokensDoNotDependOnNeighboursPiecesOrThreads) {
   const FakeLimits limits;
   int stopped = 0;
@@ -72,7 +65,7 @@ TEST(Generator, TokensDoNotDependOnNeighboursPiecesOrThreads) {
     const std::vector<Request> requests = random_requests(seed, 9, limits.context);
     GeneratorOptions generate;
     if (seed % 5 != 0) generate.prefill_chunk = {1 + seed % 7, 2, 1 + seed % 3};
-    const auto completions = run(**instance, requests, generate);
+    const auto completions = run_requests(**instance, requests, generate);
     ASSERT_EQ(completions.size(), requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Completion want = expected(requests[i], limits.context);
@@ -91,7 +84,8 @@ TEST(Generator, EverySplitOfAPromptInTwoAndInOnes) {
   const Completion want = expected(request, 40);
   for (int64_t first = 1; first <= 11; ++first) {
     for (const int64_t second : {int64_t{1}, int64_t{20}}) {
-      EXPECT_EQ(run(**instance, {request}, {.prefill_chunk = {first, second}})[0].ids, want.ids)
+      EXPECT_EQ(run_requests(**instance, {request}, {.prefill_chunk = {first, second}})[0].ids,
+                want.ids)
           << first;
     }
   }
@@ -120,11 +114,11 @@ TEST(Generator, WaitsForPagesAndSlotsAndUsesThemAgain) {
   ASSERT_TRUE(instance);
   std::vector<Request> requests;
   for (int32_t i = 0; i < 6; ++i) requests.push_back({std::vector<int32_t>(16, i), 5, true});
-  const auto completions = run(**instance, requests);
+  const auto completions = run_requests(**instance, requests);
   for (size_t i = 0; i < requests.size(); ++i)
     EXPECT_EQ(completions[i].ids, expected(requests[i], 40).ids);
   // And again with all of them free.
-  EXPECT_EQ(run(**instance, requests)[5].ids, completions[5].ids);
+  EXPECT_EQ(run_requests(**instance, requests)[5].ids, completions[5].ids);
 }
 
 TEST(Generator, EndsAtTheContextAndAtTheFirstStopId) {
@@ -132,7 +126,7 @@ TEST(Generator, EndsAtTheContextAndAtTheFirstStopId) {
   ASSERT_TRUE(instance);
   Request request{std::vector<int32_t>(38, 7), 100, true};
   const auto completions =
-      run(**instance, {request, {std::vector<int32_t>(40, 7), 3, true}, {{8}, 0}});
+      run_requests(**instance, {request, {std::vector<int32_t>(40, 7), 3, true}, {{8}, 0}});
   EXPECT_EQ(completions[0].ids.size(), 3u);
   EXPECT_EQ(completions[0].finish, "length");
   EXPECT_EQ(completions[1].ids.size(), 1u);
@@ -147,9 +141,9 @@ TEST(Generator, LogitsOfAllTokensOrOfThoseThatChose) {
   ASSERT_TRUE(instance);
   const Request request{{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9}, 4, true};
   std::vector<int32_t> ids = request.ids;
-  const auto all =
-      run(**instance, {request, request}, {.prefill_chunk = {4, 1}, .capture = Capture::all})[1];
-  const auto some = run(**instance, {request}, {.capture = Capture::sampled})[0];
+  const auto all = run_requests(**instance, {request, request},
+                                {.prefill_chunk = {4, 1}, .capture = Capture::all})[1];
+  const auto some = run_requests(**instance, {request}, {.capture = Capture::sampled})[0];
   ids.insert(ids.end(), all.ids.begin(), all.ids.end());
   ASSERT_EQ(all.logit_rows, 15 + 3);
   ASSERT_EQ(some.logit_rows, 4);
@@ -176,7 +170,7 @@ TEST(Generator, EveryTokenIsReportedAsItComes) {
     if (!id) ++ends[request];
   };
   const auto requests = random_requests(3, 7, 40);
-  const auto completions = run(**instance, requests, options);
+  const auto completions = run_requests(**instance, requests, options);
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(seen[i], completions[i].ids);
     EXPECT_EQ(ends[i], 1);
@@ -223,7 +217,7 @@ TEST(Generator, TwentyInstancesOneAfterAnother) {
   for (int round = 0; round < 20; ++round) {
     auto instance = fake_instance();
     ASSERT_TRUE(instance);
-    const auto completions = run(**instance, requests);
+    const auto completions = run_requests(**instance, requests);
     for (size_t i = 0; i < requests.size(); ++i)
       EXPECT_EQ(completions[i].ids, expected(requests[i], 40).ids);
   }
